@@ -1,0 +1,2 @@
+// Package traces is the trace format.
+package traces

@@ -1,0 +1,108 @@
+package traces
+
+import "time"
+
+// The format version that this package writes. A reader takes any minor of its own major.
+const (
+	FormatMajor = 1
+	FormatMinor = 0
+)
+
+// Manifest is manifest.json: what the trace is, how it was made, which files it has, what it lacks.
+type Manifest struct {
+	Format  Format    `json:"format"`
+	Created time.Time `json:"created"`
+	// Tool is the program and its version that wrote the trace.
+	Tool string `json:"tool"`
+	// Source is how it was made: capture, proxy, run, sim, merge.
+	Source  string  `json:"source"`
+	Cluster Cluster `json:"cluster"`
+	// Operators are the recorded processes, and how their calls can be told from everybody else's.
+	Operators []Operator `json:"operators,omitempty"`
+	// Resources are the resources that were watched, with what a replay must know of them.
+	Resources []Resource `json:"resources,omitempty"`
+	// Namespaces that were recorded; empty means all.
+	Namespaces []string `json:"namespaces,omitempty"`
+	// Run is set for simulated runs.
+	Run       *Run      `json:"run,omitempty"`
+	Redaction Redaction `json:"redaction"`
+	// Losses are all that is known to be missing.
+	Losses []Loss `json:"losses,omitempty"`
+	Files  []File `json:"files"`
+	// Complete is false until the writer was closed in order.
+	Complete bool `json:"complete"`
+}
+
+// Format is the version of the trace's form.
+type Format struct {
+	Major int `json:"major"`
+	Minor int `json:"minor"`
+}
+
+// Cluster is the recorded cluster.
+type Cluster struct {
+	Version string `json:"version,omitempty"` // git version of the API server, e.g. v1.37.2
+	Server  string `json:"server,omitempty"`  // URL, without credentials
+}
+
+// Operator identifies a recorded process: any field that is set may match a call.
+type Operator struct {
+	Process        string   `json:"process"` // as in the process columns
+	UserAgents     []string `json:"userAgents,omitempty"`
+	Users          []string `json:"users,omitempty"` // e.g. system:serviceaccount:ns:name
+	FieldManagers  []string `json:"fieldManagers,omitempty"`
+	Command        []string `json:"command,omitempty"`
+	BinarySHA256   string   `json:"binarySHA256,omitempty"`
+	ExitCode       *int     `json:"exitCode,omitempty"`
+	ExitedByRecord bool     `json:"exitedByRecorder,omitempty"`
+}
+
+// Resource is one API resource as discovery showed it.
+type Resource struct {
+	Group        string   `json:"group"`
+	Version      string   `json:"version"`
+	Resource     string   `json:"resource"`
+	Kind         string   `json:"kind"`
+	Namespaced   bool     `json:"namespaced"`
+	Subresources []string `json:"subresources,omitempty"`
+}
+
+// Run says what a simulated run was made of: the same four give the same bytes.
+type Run struct {
+	Trace         string `json:"trace"`       // path as given
+	TraceSHA256   string `json:"traceSHA256"` // of the source trace's manifest.json
+	Plan          string `json:"plan"`        // the plan's textual form
+	Seed          uint64 `json:"seed"`
+	Mode          string `json:"mode"` // virtual or wall
+	Deterministic bool   `json:"deterministic"`
+	// Reason says why the run is not deterministic.
+	Reason string `json:"reason,omitempty"`
+}
+
+// Redaction says what was replaced before it reached the disk.
+type Redaction struct {
+	// Secrets is "hmac-sha256" (values replaced by a keyed hash whose key was not kept) or "none".
+	Secrets string `json:"secrets"`
+}
+
+// Loss is something that is known to be missing from the trace.
+type Loss struct {
+	Source string    `json:"source"` // which stream or table
+	From   time.Time `json:"from"`
+	To     time.Time `json:"to"`
+	Count  int64     `json:"count"` // -1 when it is not known how much
+	Reason string    `json:"reason"`
+}
+
+// File is one Parquet file of the trace. A reader trusts a file only when size and hash agree.
+type File struct {
+	Name     string `json:"name"`
+	Table    Table  `json:"table"`
+	Rows     int64  `json:"rows"`
+	FirstSeq int64  `json:"firstSeq"`
+	LastSeq  int64  `json:"lastSeq"`
+	FirstTS  int64  `json:"firstTS"` // nanoseconds since the Unix epoch
+	LastTS   int64  `json:"lastTS"`
+	Bytes    int64  `json:"bytes"`
+	SHA256   string `json:"sha256"`
+}
