@@ -1,0 +1,63 @@
+# One set of flags for everything, so that the API server's two thousand packages are compiled once and
+# opsim, the tests, the linters and the test control plane share them.
+export CGO_ENABLED = 0
+export GOFLAGS = -trimpath
+
+GOLANGCI = go run github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
+GOFUMPT  = go run mvdan.cc/gofumpt@v0.12.0
+
+# The packages that link the API server; the race detector would compile it a second time.
+HEAVY = ./sim/apiserver/... ./sim/store/... ./replay/... ./cmd/... ./examples/... ./e2e/...
+LIGHT = $(shell go list ./... | grep -v -E '/(sim/apiserver|sim/store|replay|cmd|examples|e2e)(/|$$)')
+ZOO   = statusloop statusrace orphanfinalizer
+
+.DEFAULT_GOAL := help
+
+.PHONY: help
+help: ## this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+.PHONY: build
+build: ## bin/oprec, bin/opsim and the zoo in bin/zoo
+	go build -o bin/ ./cmd/oprec ./cmd/opsim
+	go build -o bin/zoo/ $(ZOO:%=./examples/operators/%)
+
+.PHONY: demo
+demo: build ## replay three recorded faults, name them, and show that the mended twins have none
+	bin/opsim demo
+
+.PHONY: test
+test: ## vet and test everything (the first run builds a control plane from its Go modules)
+	go vet ./...
+	go test -timeout 20m ./...
+	$(MAKE) --no-print-directory race-light
+
+.PHONY: race-light
+race-light:
+	@if command -v $${CC:-cc} >/dev/null; then set -x; CGO_ENABLED=1 go test -race -timeout 20m $(LIGHT); \
+	else echo "SKIPPED: the race detector needs a C compiler, and there is none on the PATH"; fi
+
+.PHONY: race
+race: ## the packages that link the API server under the race detector (compiles it a second time)
+	CGO_ENABLED=1 go test -race -timeout 60m $(HEAVY)
+
+.PHONY: bench
+bench: ## all benchmarks, in the form that benchstat reads
+	go test -run '^$$' -bench . -benchtime 1x -timeout 30m ./...
+
+.PHONY: lint
+lint: ## golangci-lint and gofumpt
+	$(GOLANGCI) run ./...
+	@out="$$($(GOFUMPT) -l .)"; if [ -n "$$out" ]; then echo "gofumpt would change:"; echo "$$out"; exit 1; fi
+
+.PHONY: generate
+generate: ## regenerate what is generated; CI of a change shows that nothing differs
+	go generate ./...
+
+.PHONY: cluster
+cluster: ## a real etcd and kube-apiserver on loopback, until ^C
+	go run ./internal/livecluster/cmd/cluster
+
+.PHONY: record
+record: build ## record the bundled traces of the zoo anew, on a real API server
+	go run ./examples/operators/record
