@@ -1,0 +1,254 @@
+package wire
+
+import (
+	"bufio"
+	"bytes"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"net"
+	"net/http"
+	"os"
+	"time"
+)
+
+// ErrWouldBlock is what a Stream's Read and Write return when they could not go on without waiting.
+var ErrWouldBlock = errors.New("wire: would block")
+
+// Stream is the world's end of a byte stream to a process. No method of it waits.
+type Stream interface {
+	// Read reads what is there: ErrWouldBlock when there is nothing yet, io.EOF at the end.
+	Read(p []byte) (int, error)
+	// Write takes as much as there is room for; a short count comes with ErrWouldBlock.
+	Write(p []byte) (int, error)
+	Close() error
+}
+
+// Options of a Conn. The zero value speaks plain HTTP.
+type Options struct {
+	// TLS, when set, makes the server speak TLS first.
+	TLS *tls.Config
+	// Now is the world's clock, for the Date header; nil leaves the header out.
+	Now func() time.Time
+	// MaxBody bounds a request's body in bytes; 0 means 16 MiB. A larger one ends the connection with 413.
+	MaxBody int64
+}
+
+// Conn is the server's side of one connection of a process.
+type Conn struct {
+	stream Stream
+	opts   Options
+	end    *endpoint // what TLS and the parser read from and write to
+	out    []byte    // bytes that the stream had no room for
+	next   func() (*Exchange, bool)
+	stop   func()
+	busy   *Exchange // the exchange that is not yet answered
+	broken bool      // the stream failed; Next or Close ends the connection
+	closed bool
+	err    error
+}
+
+// NewConn makes a Conn on a stream that a process has just opened.
+func NewConn(s Stream, o Options) *Conn {
+	if o.MaxBody == 0 {
+		o.MaxBody = 16 << 20
+	}
+	c := &Conn{stream: s, opts: o}
+	c.end = &endpoint{conn: c}
+	c.next, c.stop = iter.Pull(c.serve)
+	return c
+}
+
+// Next reads what the process has sent and returns the next whole request, or nil when there is none
+// yet, the last one is still unanswered, or the connection has ended (Closed).
+func (c *Conn) Next() *Exchange {
+	if c.closed || c.busy != nil {
+		return nil
+	}
+	x, more := c.next()
+	if !more || c.broken {
+		c.Close()
+		return nil
+	}
+	if x == nil {
+		return nil
+	}
+	c.busy = x
+	return x
+}
+
+// Hangup reads what the process has sent although an exchange is under way, and reports whether the
+// process has closed its side: the end of a watch that its client no longer wants.
+func (c *Conn) Hangup() bool {
+	if c.Closed() {
+		return true
+	}
+	return c.end.fill() != nil && c.end.in.Len() == 0
+}
+
+// Closed reports whether the connection has ended or broken.
+func (c *Conn) Closed() bool { return c.closed || c.broken }
+
+// Err says why a connection ended other than by its process closing it between two requests.
+func (c *Conn) Err() error { return c.err }
+
+// Flush writes bytes that the process had no room for before. It reports whether all are written.
+func (c *Conn) Flush() bool {
+	for len(c.out) > 0 && !c.Closed() {
+		n, err := c.stream.Write(c.out)
+		c.out = c.out[n:]
+		if errors.Is(err, ErrWouldBlock) {
+			return false
+		}
+		if err != nil {
+			c.fail(err)
+		}
+	}
+	return true
+}
+
+// Pending is the number of bytes that wait for the process to make room.
+func (c *Conn) Pending() int { return len(c.out) }
+
+// Close ends the connection. An exchange under way is cancelled and its handler has returned by then.
+func (c *Conn) Close() {
+	if c.closed {
+		return
+	}
+	c.closed = true
+	if x := c.busy; x != nil {
+		c.busy = nil
+		x.Cancel()
+	}
+	c.end.err = net.ErrClosed
+	c.stop()
+	_ = c.stream.Close()
+}
+
+// fail breaks the connection. It may be called from within the coroutine, which cannot end itself, so
+// that closing is left to Next or Close.
+func (c *Conn) fail(err error) {
+	if c.err == nil {
+		c.err = err
+	}
+	c.broken = true
+	c.out = nil
+}
+
+// serve is the coroutine: it yields an Exchange for each request, and nil each time it needs bytes that
+// are not there yet (from within endpoint.Read, so that TLS and the parser need not know of it).
+func (c *Conn) serve(yield func(*Exchange) bool) {
+	c.end.wait = func() bool { return yield(nil) }
+	var conn net.Conn = c.end
+	if c.opts.TLS != nil {
+		conn = tls.Server(c.end, c.opts.TLS)
+	}
+	c.end.secure = conn
+	br := bufio.NewReader(conn)
+	for {
+		x, err := c.read(br)
+		if err != nil {
+			if !errors.Is(err, io.EOF) && !errors.Is(err, net.ErrClosed) {
+				c.err = err
+			}
+			return
+		}
+		if !yield(x) {
+			return
+		}
+		// Between two requests of a kept connection the world answers the first; Next is not called before.
+		if x.closeAfter {
+			return
+		}
+	}
+}
+
+func (c *Conn) read(br *bufio.Reader) (*Exchange, error) {
+	req, err := http.ReadRequest(br)
+	if err != nil {
+		return nil, err
+	}
+	body, err := io.ReadAll(io.LimitReader(req.Body, c.opts.MaxBody+1))
+	if err != nil {
+		return nil, fmt.Errorf("reading the body of %s %s: %w", req.Method, req.URL.Path, err)
+	}
+	if int64(len(body)) > c.opts.MaxBody {
+		_, _ = io.WriteString(c.end.secure, "HTTP/1.1 413 Request Entity Too Large\r\nConnection: close\r\nContent-Length: 0\r\n\r\n")
+		return nil, fmt.Errorf("the body of %s %s is larger than %d bytes", req.Method, req.URL.Path, c.opts.MaxBody)
+	}
+	req.Body = io.NopCloser(bytes.NewReader(body))
+	req.ContentLength = int64(len(body))
+	req.TransferEncoding = nil
+	return &Exchange{conn: c, Request: req, Body: body, closeAfter: req.Close}, nil
+}
+
+// write sends an answer's bytes, through TLS if there is any.
+func (c *Conn) write(b []byte) {
+	if c.Closed() || len(b) == 0 {
+		return
+	}
+	if _, err := c.end.secure.Write(b); err != nil {
+		c.fail(err)
+	}
+}
+
+// endpoint is a net.Conn over the stream for TLS and the parser. Reading from it when nothing is there
+// hands the turn back to the world.
+type endpoint struct {
+	conn   *Conn
+	secure net.Conn // the endpoint itself or TLS upon it
+	in     bytes.Buffer
+	err    error // what the stream ended with
+	wait   func() bool
+}
+
+// fill takes what the stream has and returns its end, if that has come.
+func (e *endpoint) fill() error {
+	var buf [32 << 10]byte
+	for e.err == nil {
+		n, err := e.conn.stream.Read(buf[:])
+		e.in.Write(buf[:n])
+		if errors.Is(err, ErrWouldBlock) {
+			break
+		}
+		e.err = err
+	}
+	return e.err
+}
+
+func (e *endpoint) Read(p []byte) (int, error) {
+	for {
+		if e.in.Len() > 0 {
+			return e.in.Read(p)
+		}
+		if err := e.fill(); e.in.Len() > 0 {
+			continue
+		} else if err != nil {
+			return 0, err
+		}
+		if !e.wait() {
+			return 0, net.ErrClosed
+		}
+	}
+}
+
+func (e *endpoint) Write(p []byte) (int, error) {
+	if e.conn.Closed() {
+		return 0, net.ErrClosed
+	}
+	e.conn.out = append(e.conn.out, p...)
+	e.conn.Flush()
+	return len(p), nil
+}
+
+func (e *endpoint) Close() error { return nil }
+
+// The addresses are the world's, not the machine's.
+func (e *endpoint) LocalAddr() net.Addr  { return &net.TCPAddr{IP: net.IPv4(10, 0, 0, 1), Port: 443} }
+func (e *endpoint) RemoteAddr() net.Addr { return &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 40000} }
+
+func (e *endpoint) SetDeadline(time.Time) error      { return os.ErrNoDeadline }
+func (e *endpoint) SetReadDeadline(time.Time) error  { return os.ErrNoDeadline }
+func (e *endpoint) SetWriteDeadline(time.Time) error { return nil }

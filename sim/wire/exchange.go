@@ -1,0 +1,207 @@
+package wire
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"net/http"
+	"runtime/debug"
+	"strconv"
+)
+
+// Exchange is one request and its answer.
+type Exchange struct {
+	Request *http.Request
+	Body    []byte // the request's body, whole
+
+	conn       *Conn
+	closeAfter bool
+	cancel     context.CancelFunc
+	hand       chan Handover // from the handler's goroutine; unbuffered
+	running    bool
+	streaming  bool // the header of a stream is out
+}
+
+// Handover is what a handler has produced since the last one.
+type Handover struct {
+	// Done is true when the handler has returned: nothing follows.
+	Done   bool
+	Code   int
+	Header http.Header
+	Body   []byte
+	// Panic is the handler's panic and stack, "" for none. The client's connection breaks then, as
+	// net/http breaks it.
+	Panic string
+}
+
+// Streams marks the request as one whose first flush hands over, a watch. Without the mark flushes
+// are ignored and the answer comes whole. The handler may set it while it runs, through its context.
+type Streams struct{ on bool }
+
+type streamsKey struct{}
+
+// MarkStream says from within a handler that its answer is a stream: the store calls it when a watch begins.
+func MarkStream(ctx context.Context) {
+	if s, ok := ctx.Value(streamsKey{}).(*Streams); ok {
+		s.on = true
+	}
+}
+
+// Run starts the handler and waits until it has returned, or for a stream until its first flush.
+func (x *Exchange) Run(ctx context.Context, h http.Handler) Handover {
+	mark := &Streams{}
+	ctx, x.cancel = context.WithCancel(context.WithValue(ctx, streamsKey{}, mark))
+	x.hand = make(chan Handover)
+	x.running = true
+	w := &responder{x: x, mark: mark, header: http.Header{}, code: http.StatusOK}
+	req := x.Request.WithContext(ctx)
+	req.Body = http.NoBody
+	if len(x.Body) > 0 {
+		req.Body = nopCloser{bytes.NewReader(x.Body)}
+	}
+	go func() {
+		defer func() {
+			last := w.take(true)
+			if r := recover(); r != nil {
+				last.Panic = fmt.Sprintf("%v\n%s", r, debug.Stack())
+			}
+			x.hand <- last
+		}()
+		h.ServeHTTP(w, req)
+	}()
+	return x.Await()
+}
+
+// Await waits for the handler's next flush or its end. The world calls it after it has given the
+// handler something to write, and only then: a handler with nothing to write would never answer.
+func (x *Exchange) Await() Handover {
+	m := <-x.hand
+	x.settle(m)
+	return m
+}
+
+// AwaitOr gives EVENT to the handler and waits for what it makes of it: SEND is the handler's watch
+// channel. A handler that ends instead of taking the event says so in the Handover.
+func AwaitOr[E any](x *Exchange, send chan<- E, event E) Handover {
+	select {
+	case send <- event:
+		return x.Await()
+	case m := <-x.hand:
+		x.settle(m)
+		return m
+	}
+}
+
+func (x *Exchange) settle(m Handover) {
+	if m.Done {
+		x.running = false
+		x.cancel()
+	}
+}
+
+// Cancel ends the handler's context and waits until the handler has returned; what it still wrote is
+// dropped. It does nothing to a handler that has returned already.
+func (x *Exchange) Cancel() {
+	if !x.running {
+		return
+	}
+	x.cancel()
+	for x.running {
+		x.settle(<-x.hand)
+	}
+}
+
+// Running reports whether the handler has not returned yet: a watch that goes on.
+func (x *Exchange) Running() bool { return x.running }
+
+// Answer sends a handover's bytes: the whole answer when it is done, else the header and the first
+// bytes of a stream. A panic breaks the connection.
+func (x *Exchange) Answer(m Handover) {
+	switch {
+	case x.conn.Closed():
+	case m.Panic != "":
+		x.conn.fail(fmt.Errorf("the handler of %s %s panicked: %s", x.Request.Method, x.Request.URL.Path, m.Panic))
+	case m.Done && !x.streaming:
+		x.whole(m)
+		x.finish()
+	default:
+		if !x.streaming {
+			x.streaming = true
+			x.head(m, "Transfer-Encoding", "chunked")
+		}
+		x.chunk(m.Body)
+		if m.Done {
+			x.EndStream()
+		}
+	}
+}
+
+// EndStream ends a stream in order, as a watch whose time is up ends: with the last chunk.
+func (x *Exchange) EndStream() {
+	x.Cancel()
+	if x.streaming {
+		x.conn.write([]byte("0\r\n\r\n"))
+	}
+	x.finish()
+}
+
+// finish lets the connection read its next request, or closes it if either side asked for that.
+func (x *Exchange) finish() {
+	if x.conn.busy == x {
+		x.conn.busy = nil
+	}
+	if x.closeAfter {
+		x.conn.Close()
+	}
+}
+
+// Drop breaks the connection without an answer: the client sees it closed.
+func (x *Exchange) Drop() { x.conn.Close() }
+
+func (x *Exchange) whole(m Handover) {
+	body := m.Body
+	switch {
+	case m.Code == http.StatusNoContent || m.Code == http.StatusNotModified:
+		x.head(m, "", "")
+		return
+	case x.Request.Method == http.MethodHead:
+		body = nil
+	}
+	length := m.Header.Get("Content-Length")
+	if length == "" || x.Request.Method != http.MethodHead {
+		length = strconv.Itoa(len(m.Body))
+	}
+	x.head(m, "Content-Length", length)
+	x.conn.write(body)
+}
+
+func (x *Exchange) head(m Handover, key, value string) {
+	h := m.Header.Clone()
+	if h == nil {
+		h = http.Header{}
+	}
+	if key != "" {
+		h.Set(key, value)
+	}
+	if x.conn.opts.Now != nil {
+		h.Set("Date", x.conn.opts.Now().UTC().Format(http.TimeFormat))
+	}
+	if x.closeAfter {
+		h.Set("Connection", "close")
+	}
+	var b bytes.Buffer
+	fmt.Fprintf(&b, "HTTP/1.1 %d %s\r\n", m.Code, http.StatusText(m.Code))
+	_ = h.Write(&b) // sorted by key
+	b.WriteString("\r\n")
+	x.conn.write(b.Bytes())
+}
+
+func (x *Exchange) chunk(b []byte) {
+	if len(b) > 0 {
+		x.conn.write(fmt.Appendf(nil, "%x\r\n%s\r\n", len(b), b))
+	}
+}
+
+type nopCloser struct{ *bytes.Reader }
+
+func (nopCloser) Close() error { return nil }
