@@ -1,0 +1,421 @@
+package jsontext
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Kind is what a difference means.
+type Kind uint8
+
+// The kinds of difference, from those that mean something to those that mean nothing.
+const (
+	// Value is a difference that means something.
+	Value Kind = iota
+	// Time: both are points in time.
+	Time
+	// Order: one list with the same elements in another order.
+	Order
+	// Form: both are empty, in another way (absent, null, "", [], {}), or one number written in two ways.
+	Form
+)
+
+// String implements fmt.Stringer.
+func (k Kind) String() string { return [...]string{"value", "time", "order", "form"}[k] }
+
+// Leaf is one smallest difference between two values.
+type Leaf struct {
+	// Path is where, e.g. status.conditions[Ready].reason: an element of a list of named things is
+	// addressed by its name, any other by its index.
+	Path string
+	// Pattern is Path with [*] for every element.
+	Pattern string
+	Kind    Kind
+	// Before and After are the values as written, "" for absent.
+	Before, After string
+}
+
+// maxDepth bounds the recursion: deeper values are compared as a whole. Kubernetes objects stay under 30.
+const maxDepth = 64
+
+// Differ compares objects. It keeps its memory from one comparison to the next; the zero value is ready.
+type Differ struct {
+	path   []segment
+	leaves []Leaf
+	member []member
+	elems  []string
+	names  []string
+	paths  map[uint64][2]string
+	buf    []byte
+}
+
+type segment struct {
+	name    string
+	element bool
+}
+
+type member struct{ key, value string }
+
+// Objects is what differs between two versions of a Kubernetes object. What changes with every write is
+// left out: metadata.resourceVersion, generation, managedFields and selfLink. The result is valid until the
+// next call.
+func (d *Differ) Objects(before, after string) []Leaf {
+	d.reset()
+	if before != after {
+		d.diff(before, after)
+	}
+	return d.leaves
+}
+
+// Values is what differs between two values that are found at the path of keys.
+func (d *Differ) Values(before, after string, path ...string) []Leaf {
+	d.reset()
+	for _, key := range path {
+		d.path = append(d.path, segment{name: key})
+	}
+	if before != after {
+		d.diff(before, after)
+	}
+	return d.leaves
+}
+
+func (d *Differ) reset() {
+	d.path, d.member, d.elems, d.names = d.path[:0], d.member[:0], d.elems[:0], d.names[:0]
+	clear(d.leaves) // don't keep the bodies of the last comparison alive
+	d.leaves = d.leaves[:0]
+}
+
+func (d *Differ) diff(a, b string) {
+	if len(d.path) < maxDepth && a != "" && b != "" && a[0] == b[0] {
+		switch a[0] {
+		case '{':
+			d.objects(a, b)
+			return
+		case '[':
+			d.arrays(a, b)
+			return
+		}
+	}
+	d.leaf(a, b)
+}
+
+// objects walks two objects side by side for as long as their keys come in the same order, which is nearly
+// always: an equal value in b then costs a comparison rather than a scan.
+func (d *Differ) objects(a, b string) {
+	ca, cb := open(a, '{'), open(b, '{')
+	for {
+		sa, sb := ca, cb
+		ka, oka := ca.key()
+		kb, okb := cb.key()
+		if !oka || !okb || ka != kb {
+			if oka || okb {
+				d.unordered(sa, sb)
+			}
+			return
+		}
+		va, ok := ca.value()
+		if !ok {
+			return
+		}
+		if hasValue(b, cb.i, va) {
+			cb.i += len(va)
+			continue
+		}
+		vb, ok := cb.value()
+		if !ok {
+			return
+		}
+		d.at(ka, va, vb)
+	}
+}
+
+// hasValue is whether b has exactly the value v at i, and not a longer number that begins like it.
+func hasValue(b string, i int, v string) bool {
+	end := i + len(v)
+	return end <= len(b) && b[i:end] == v && (end == len(b) || ends[b[end]])
+}
+
+// unordered compares the rest of two objects by key.
+func (d *Differ) unordered(a, b cursor) {
+	mark := len(d.member)
+	d.collect(&a)
+	split := len(d.member)
+	d.collect(&b)
+	end := len(d.member)
+	for i := mark; i < split; i++ {
+		key, other := d.member[i].key, ""
+		if j := d.find(split, end, key); j >= 0 {
+			other = d.member[j].value
+		}
+		d.at(key, d.member[i].value, other)
+	}
+	for i := split; i < end; i++ {
+		if d.find(mark, split, d.member[i].key) < 0 {
+			d.at(d.member[i].key, "", d.member[i].value)
+		}
+	}
+	d.member = d.member[:mark]
+}
+
+func (d *Differ) collect(c *cursor) {
+	for {
+		key, ok := c.key()
+		if !ok {
+			return
+		}
+		v, ok := c.value()
+		if !ok {
+			return
+		}
+		d.member = append(d.member, member{key, v})
+	}
+}
+
+func (d *Differ) find(from, to int, key string) int {
+	for i := from; i < to; i++ {
+		if d.member[i].key == key {
+			return i
+		}
+	}
+	return -1
+}
+
+func (d *Differ) at(key, a, b string) {
+	if a == b || (len(d.path) == 1 && d.path[0].name == "metadata" && restless(key)) {
+		return
+	}
+	d.path = append(d.path, segment{name: key})
+	d.diff(a, b)
+	d.path = d.path[:len(d.path)-1]
+}
+
+// restless are the metadata that the server changes by itself with a write.
+func restless(key string) bool {
+	switch key {
+	case "resourceVersion", "managedFields", "generation", "selfLink":
+		return true
+	}
+	return false
+}
+
+func (d *Differ) arrays(a, b string) {
+	mark := len(d.elems)
+	Elements(a, func(v string) bool { d.elems = append(d.elems, v); return true })
+	split := len(d.elems)
+	Elements(b, func(v string) bool { d.elems = append(d.elems, v); return true })
+	va, vb := d.elems[mark:split:split], d.elems[split:len(d.elems):len(d.elems)]
+	switch names := len(d.names); {
+	case d.named(va, vb):
+		d.byName(va, vb, d.names[names:names+len(va)], d.names[names+len(va):])
+		d.names = d.names[:names]
+	case sameElements(va, vb):
+		d.emit(Leaf{Kind: Order, Before: a, After: b})
+	case len(va) == len(vb):
+		for i := range va {
+			d.element(strconv.Itoa(i), va[i], vb[i])
+		}
+	default:
+		d.leaf(a, b)
+	}
+	d.elems = d.elems[:mark]
+}
+
+// nameKeys are the fields by which elements of a list are told apart, in the order in which they are
+// tried. The API declares them as listMapKeys; these cover conditions, containers, ports, volumes,
+// owners and the lists that people make of their own.
+var nameKeys = [...]string{"type", "name", "key", "uid", "id"}
+
+// named finds the field that names each element of both lists uniquely and appends the names to d.names.
+func (d *Differ) named(a, b []string) bool {
+	if len(a)+len(b) == 0 || len(a) > 512 || len(b) > 512 {
+		return false
+	}
+	mark := len(d.names)
+	for _, key := range nameKeys {
+		if d.namesBy(key, a) && d.namesBy(key, b) && unique(d.names[mark:mark+len(a)]) && unique(d.names[mark+len(a):]) {
+			return true
+		}
+		d.names = d.names[:mark]
+	}
+	return false
+}
+
+func (d *Differ) namesBy(key string, elems []string) bool {
+	for _, e := range elems {
+		v, ok := Get(e, key)
+		if !ok || v[0] != '"' {
+			return false
+		}
+		d.names = append(d.names, Text(v))
+	}
+	return true
+}
+
+func unique(names []string) bool {
+	if len(names) > 16 {
+		sorted := slices.Clone(names)
+		slices.Sort(sorted)
+		return len(slices.Compact(sorted)) == len(names)
+	}
+	for i, n := range names {
+		if slices.Contains(names[:i], n) {
+			return false
+		}
+	}
+	return true
+}
+
+func (d *Differ) byName(a, b, na, nb []string) {
+	before := len(d.leaves)
+	for i, name := range na {
+		other := ""
+		if j := slices.Index(nb, name); j >= 0 {
+			other = b[j]
+		}
+		d.element(name, a[i], other)
+	}
+	for j, name := range nb {
+		if !slices.Contains(na, name) {
+			d.element(name, "", b[j])
+		}
+	}
+	if len(d.leaves) == before && !slices.Equal(na, nb) {
+		d.emit(Leaf{Kind: Order, Before: strings.Join(na, ","), After: strings.Join(nb, ",")})
+	}
+}
+
+func (d *Differ) element(name, a, b string) {
+	if a == b {
+		return
+	}
+	d.path = append(d.path, segment{name: name, element: true})
+	d.diff(a, b)
+	d.path = d.path[:len(d.path)-1]
+}
+
+func sameElements(a, b []string) bool {
+	if len(a) != len(b) || len(a) < 2 {
+		return false
+	}
+	a, b = slices.Clone(a), slices.Clone(b)
+	slices.Sort(a)
+	slices.Sort(b)
+	return slices.Equal(a, b)
+}
+
+func (d *Differ) leaf(a, b string) {
+	l := Leaf{Before: a, After: b}
+	switch {
+	case empty(a) && empty(b), sameNumber(a, b):
+		l.Kind = Form
+	case isTime(a, d.last()) && isTime(b, d.last()):
+		l.Kind = Time
+	}
+	d.emit(l)
+}
+
+func (d *Differ) last() string {
+	if len(d.path) == 0 {
+		return ""
+	}
+	return d.path[len(d.path)-1].name
+}
+
+// emit appends the leaf with its path. Objects differ in the same few places over and over: the texts of
+// paths are kept by their hash.
+func (d *Differ) emit(l Leaf) {
+	h := uint64(14695981039346656037) // FNV-1a
+	for _, s := range d.path {
+		for i := range len(s.name) {
+			h = (h ^ uint64(s.name[i])) * 1099511628211
+		}
+		if s.element {
+			h = (h ^ 1) * 1099511628211
+		}
+		h = (h ^ 2) * 1099511628211
+	}
+	p, ok := d.paths[h]
+	if !ok || !d.isPath(p[0]) {
+		p[0] = string(d.write(false))
+		p[1] = string(d.write(true))
+		if d.paths == nil || len(d.paths) >= 4096 {
+			d.paths = map[uint64][2]string{}
+		}
+		d.paths[h] = p
+	}
+	l.Path, l.Pattern = p[0], p[1]
+	d.leaves = append(d.leaves, l)
+}
+
+func (d *Differ) isPath(p string) bool { return string(d.write(false)) == p }
+
+func (d *Differ) write(pattern bool) []byte {
+	d.buf = d.buf[:0]
+	for i, s := range d.path {
+		switch {
+		case s.element && pattern:
+			d.buf = append(d.buf, "[*]"...)
+		case s.element:
+			d.buf = append(append(append(d.buf, '['), s.name...), ']')
+		case strings.ContainsAny(s.name, "./[]"):
+			d.buf = append(append(append(d.buf, "['"...), s.name...), "']"...)
+		default:
+			if i > 0 {
+				d.buf = append(d.buf, '.')
+			}
+			d.buf = append(d.buf, s.name...)
+		}
+	}
+	return d.buf
+}
+
+func empty(v string) bool {
+	switch v {
+	case "", "null", `""`, "[]", "{}":
+		return true
+	}
+	return false
+}
+
+func sameNumber(a, b string) bool {
+	if !isNumber(a) || !isNumber(b) {
+		return false
+	}
+	x, errX := strconv.ParseFloat(a, 64)
+	y, errY := strconv.ParseFloat(b, 64)
+	return errX == nil && errY == nil && x == y && max(x, -x) < 1<<53
+}
+
+func isNumber(v string) bool { return v != "" && (v[0] == '-' || (v[0] >= '0' && v[0] <= '9')) }
+
+// isTime is whether v is a time: an RFC 3339 text, or a number or quoted number under a name that says so.
+func isTime(v, field string) bool {
+	if len(v) >= 22 && v[0] == '"' { // "2006-01-02T15:04:05Z" with its quotes
+		t := v[1 : len(v)-1]
+		if t[4] == '-' && t[7] == '-' && (t[10] == 'T' || t[10] == ' ') && t[13] == ':' && t[16] == ':' && digits(t[:4]) && digits(t[17:19]) {
+			return true
+		}
+	}
+	t := Text(v)
+	return len(t) >= 9 && digits(t) && TimeName(field)
+}
+
+// TimeName is whether a field of this name holds a time by its convention: lastTransitionTime, updatedAt.
+func TimeName(field string) bool {
+	for _, end := range [...]string{"Time", "Timestamp", "time", "timestamp", "At"} {
+		if strings.HasSuffix(field, end) {
+			return true
+		}
+	}
+	return false
+}
+
+func digits(s string) bool {
+	for i := range len(s) {
+		if (s[i] < '0' || s[i] > '9') && s[i] != '.' {
+			return false
+		}
+	}
+	return s != ""
+}

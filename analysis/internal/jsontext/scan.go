@@ -1,0 +1,226 @@
+package jsontext
+
+import "strings"
+
+// Skip is the index behind the value that starts at or after s[i], -1 when there is none or it doesn't end.
+// It balances brackets and strings and does not otherwise validate.
+func Skip(s string, i int) int {
+	i = blanks(s, i)
+	if i >= len(s) {
+		return -1
+	}
+	switch s[i] {
+	case '"':
+		return skipString(s, i)
+	case '{', '[':
+		return skipContainer(s, i)
+	case ',', ':', '}', ']':
+		return -1
+	}
+	for i < len(s) && !ends[s[i]] {
+		i++
+	}
+	return i
+}
+
+// ends marks the bytes that end a number or a literal, marks those that matter inside a container.
+var ends, marks [256]bool
+
+func init() {
+	for _, c := range " \t\r\n,:}]\"{[" {
+		ends[c] = true
+	}
+	for _, c := range "\"{}[]" {
+		marks[c] = true
+	}
+}
+
+func blanks(s string, i int) int {
+	for i < len(s) && (s[i] == ' ' || s[i] == '\n' || s[i] == '\t' || s[i] == '\r') {
+		i++
+	}
+	return i
+}
+
+func skipString(s string, i int) int {
+	for j := i + 1; ; {
+		k := strings.IndexByte(s[j:], '"')
+		if k < 0 {
+			return -1
+		}
+		end := j + k
+		slashes := 0
+		for p := end - 1; p > i && s[p] == '\\'; p-- {
+			slashes++
+		}
+		if slashes%2 == 0 {
+			return end + 1
+		}
+		j = end + 1
+	}
+}
+
+func skipContainer(s string, i int) int {
+	depth := 0
+	for i < len(s) {
+		c := s[i]
+		if !marks[c] {
+			i++
+			continue
+		}
+		switch c {
+		case '"':
+			if i = skipString(s, i); i < 0 {
+				return -1
+			}
+			continue
+		case '{', '[':
+			depth++
+		default:
+			if depth--; depth == 0 {
+				return i + 1
+			}
+		}
+		i++
+	}
+	return -1
+}
+
+// cursor walks the members of an object or the elements of an array.
+type cursor struct {
+	s  string
+	i  int
+	ok bool // false once the text was malformed
+}
+
+// open is a cursor behind the bracket that s must begin with.
+func open(s string, bracket byte) cursor {
+	i := blanks(s, 0)
+	if i >= len(s) || s[i] != bracket {
+		return cursor{}
+	}
+	return cursor{s: s, i: i + 1, ok: true}
+}
+
+// key reads the next member's key and moves to its value.
+func (c *cursor) key() (string, bool) {
+	if !c.item() {
+		return "", false
+	}
+	if c.s[c.i] != '"' {
+		c.ok = false
+		return "", false
+	}
+	end := skipString(c.s, c.i)
+	if end < 0 {
+		c.ok = false
+		return "", false
+	}
+	key := c.s[c.i+1 : end-1]
+	end = blanks(c.s, end)
+	if end >= len(c.s) || c.s[end] != ':' {
+		c.ok = false
+		return "", false
+	}
+	c.i = blanks(c.s, end+1)
+	return key, true
+}
+
+// item moves to the next element, false at the closing bracket.
+func (c *cursor) item() bool {
+	if !c.ok {
+		return false
+	}
+	c.i = blanks(c.s, c.i)
+	if c.i < len(c.s) && c.s[c.i] == ',' {
+		c.i = blanks(c.s, c.i+1)
+	}
+	if c.i >= len(c.s) {
+		c.ok = false
+		return false
+	}
+	return c.s[c.i] != '}' && c.s[c.i] != ']'
+}
+
+// value reads the value that the cursor is at.
+func (c *cursor) value() (string, bool) {
+	end := Skip(c.s, c.i)
+	if end < 0 {
+		c.ok = false
+		return "", false
+	}
+	v := c.s[c.i:end]
+	c.i = end
+	return v, true
+}
+
+// Get is the value at the path of object keys, as written.
+func Get(s string, path ...string) (string, bool) {
+	for _, want := range path {
+		c, found := open(s, '{'), false
+		for !found {
+			key, ok := c.key()
+			if !ok {
+				return "", false
+			}
+			v, ok := c.value()
+			if !ok {
+				return "", false
+			}
+			if key == want {
+				s, found = v, true
+			}
+		}
+	}
+	return s, true
+}
+
+// Members calls f with each member of the object s until f returns false.
+func Members(s string, f func(key, value string) bool) {
+	c := open(s, '{')
+	for {
+		key, ok := c.key()
+		if !ok {
+			return
+		}
+		v, ok := c.value()
+		if !ok || !f(key, v) {
+			return
+		}
+	}
+}
+
+// Elements calls f with each element of the array s until f returns false.
+func Elements(s string, f func(value string) bool) {
+	c := open(s, '[')
+	for c.item() {
+		v, ok := c.value()
+		if !ok || !f(v) {
+			return
+		}
+	}
+}
+
+// Text is a string value without its quotes, not unescaped; other values are returned as written.
+func Text(v string) string {
+	if len(v) >= 2 && v[0] == '"' && v[len(v)-1] == '"' {
+		return v[1 : len(v)-1]
+	}
+	return v
+}
+
+// Int is the decimal number that v is or, as resourceVersion has it, holds as a string; 0 otherwise.
+func Int(v string) int64 {
+	v = Text(v)
+	if v == "" || len(v) > 18 {
+		return 0
+	}
+	var n int64
+	for i := range len(v) {
+		if v[i] < '0' || v[i] > '9' {
+			return 0
+		}
+		n = n*10 + int64(v[i]-'0')
+	}
+	return n
+}
