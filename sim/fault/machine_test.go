@@ -1,0 +1,226 @@
+package fault
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/cockroachdb/datadriven"
+)
+
+// TestMachine runs the transcripts of testdata. Their commands:
+//
+//	plan                                     parses the input, prints it, and starts a new run
+//	arrive VERB RES[.GROUP][/NAME[/SUB]] [ns=NS] [client=C]    a call; C is "manager", the operator, by default
+//	done tN                                  call N has been executed or refused
+//	deliver STREAM [client=C] TYPE RES[.GROUP]/NAME rv=N       an event is at the head of its stream
+//	expire                                   the last deadline's time has come
+//	report                                   the selectors that matched nothing
+func TestMachine(t *testing.T) {
+	datadriven.Walk(t, "testdata", func(t *testing.T, path string) {
+		var m *Machine
+		var deadline Deadline
+		datadriven.RunTest(t, path, func(t *testing.T, d *datadriven.TestData) string {
+			switch d.Cmd {
+			case "plan":
+				p, err := Parse("plan", []byte(d.Input))
+				if err != nil {
+					return err.Error()
+				}
+				m = NewMachine(p, Options{Operator: "manager"})
+				return p.String()
+			case "arrive":
+				return m.Arrive(callOf(t, d)).text()
+			case "done":
+				n, err := strconv.Atoi(strings.TrimPrefix(d.CmdArgs[0].Key, "t"))
+				if err != nil {
+					t.Fatal(err)
+				}
+				if m.Done(Ticket(n)) {
+					return "done: released"
+				}
+				return "done"
+			case "deliver":
+				v := m.Deliver(eventOf(t, d))
+				if len(v.Begun) > 0 {
+					deadline = v.Begun[0]
+				}
+				return v.text()
+			case "expire":
+				if m.Expire(deadline) {
+					return "released"
+				}
+				return "nothing to release"
+			case "report":
+				var lines []string
+				for _, u := range m.Report() {
+					lines = append(lines, u.String())
+				}
+				if lines == nil {
+					return "every selector matched"
+				}
+				return strings.Join(lines, "\n")
+			}
+			t.Fatalf("%s: unknown command %q", d.Pos, d.Cmd)
+			return ""
+		})
+	})
+}
+
+func (v Verdict) text() string {
+	s := fmt.Sprintf("t%d: ", v.Ticket)
+	switch {
+	case v.Answer == nil:
+		s += "execute"
+	case v.Answer.Lost() && v.Answer.Committed:
+		s += "execute, then break the connection"
+	case v.Answer.Committed:
+		s += "execute, then answer " + v.Answer.Code
+	default:
+		s += "answer " + v.Answer.Code
+	}
+	if v.Delay > 0 {
+		s += " after " + v.Delay.String()
+	}
+	return s
+}
+
+func (d Delivery) text() string {
+	s := "deliver"
+	if d.Held {
+		s = "hold"
+	}
+	if d.Delay > 0 {
+		s += " after " + d.Delay.String()
+	}
+	for _, b := range d.Begun {
+		s += ", ends in " + b.After.String()
+	}
+	return s
+}
+
+// words splits a command's arguments into plain ones and key=value ones.
+func words(d *datadriven.TestData) (plain []string, named map[string]string) {
+	named = map[string]string{"client": "manager"}
+	for _, a := range d.CmdArgs {
+		switch len(a.Vals) {
+		case 0:
+			plain = append(plain, a.Key)
+		default:
+			named[a.Key] = a.Vals[0]
+		}
+	}
+	return plain, named
+}
+
+func resourceOf(word string) (group, resource string, rest []string) {
+	parts := append(strings.Split(word, "/"), "", "")
+	resource, group, _ = strings.Cut(parts[0], ".")
+	return group, resource, parts[1:]
+}
+
+func callOf(t *testing.T, d *datadriven.TestData) Call {
+	t.Helper()
+	plain, named := words(d)
+	if len(plain) != 2 {
+		t.Fatalf("%s: want VERB TARGET", d.Pos)
+	}
+	group, resource, rest := resourceOf(plain[1])
+	return Call{
+		Client: named["client"], Verb: plain[0], Group: group, Resource: resource,
+		Namespace: named["ns"], Name: rest[0], Subresource: rest[1],
+	}
+}
+
+func eventOf(t *testing.T, d *datadriven.TestData) Event {
+	t.Helper()
+	plain, named := words(d)
+	if len(plain) != 3 {
+		t.Fatalf("%s: want STREAM TYPE RESOURCE/NAME", d.Pos)
+	}
+	rv, err := strconv.ParseInt(named["rv"], 10, 64)
+	if err != nil {
+		t.Fatal(err)
+	}
+	group, resource, rest := resourceOf(plain[2])
+	return Event{
+		Client: named["client"], Stream: named["client"] + "/" + plain[0], Type: plain[1],
+		Group: group, Resource: resource, Name: rest[0], ResourceVersion: rv,
+	}
+}
+
+// TestLatencyIgnoresArrivalOrder: what a call waits depends on the call, not on which of two came first.
+func TestLatencyIgnoresArrivalOrder(t *testing.T) {
+	plan, err := Parse("plan", []byte(`{seed: 3, faults: [{latency: {request: "*", between: [1ms, 10s]}}]}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	a := Call{Client: "op", Verb: "create", Resource: "pods", Name: "a"}
+	b := Call{Client: "op", Verb: "create", Resource: "pods", Name: "b"}
+	delays := func(seed uint64, calls ...Call) map[string][]time.Duration {
+		m := NewMachine(&Plan{Seed: seed, Faults: plan.Faults}, Options{})
+		got := map[string][]time.Duration{}
+		for _, c := range calls {
+			d := m.Arrive(c).Delay
+			if d < time.Millisecond || d > 10*time.Second {
+				t.Errorf("a delay of %s is out of bounds", d)
+			}
+			got[c.Name] = append(got[c.Name], d)
+		}
+		return got
+	}
+	one, other := delays(3, a, b, a), delays(3, b, a, a)
+	if fmt.Sprint(one) != fmt.Sprint(other) {
+		t.Errorf("delays depend on the order of arrival: %v and %v", one, other)
+	}
+	if one["a"][0] == one["a"][1] || one["a"][0] == one["b"][0] {
+		t.Errorf("delays do not vary: %v", one)
+	}
+	if fmt.Sprint(one) == fmt.Sprint(delays(4, a, b, a)) {
+		t.Error("another seed gives the same delays")
+	}
+}
+
+// TestLatencySpreads: over many calls the delays fill the interval evenly.
+func TestLatencySpreads(t *testing.T) {
+	f, err := ParseFault(`latency: {request: "*", between: [0s, 100ms]}`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := NewMachine(&Plan{Faults: []Fault{f}}, Options{})
+	const n = 10000
+	var tenths [10]int
+	for i := range n {
+		d := m.Arrive(Call{Client: "op", Verb: "get", Resource: "pods", Name: strconv.Itoa(i % 10)}).Delay
+		tenths[min(int(d*10/(100*time.Millisecond)), 9)]++
+	}
+	for i, got := range tenths {
+		// 1000 are due; the binomial's standard deviation is 30.
+		if got < 850 || got > 1150 {
+			t.Errorf("tenth %d has %d of %d", i, got, n)
+		}
+	}
+}
+
+func BenchmarkMachine(b *testing.B) {
+	p, err := Parse("plan", []byte(`
+faults:
+- hold: {watch: pods, client: operator, from: "MODIFIED db #9", until: "CREATE statefulsets/db #2"}
+- latency: {request: "*", between: [5ms, 200ms]}
+- answer: {request: "UPDATE */status", nth: 2, code: 409}
+`))
+	if err != nil {
+		b.Fatal(err)
+	}
+	m := NewMachine(p, Options{Operator: "op"})
+	c := Call{Client: "op", Verb: "update", Resource: "pods", Name: "db", Subresource: "status"}
+	e := Event{Client: "op", Stream: "w", Type: "MODIFIED", Resource: "services", Name: "db"}
+	for b.Loop() {
+		m.Done(m.Arrive(c).Ticket)
+		e.ResourceVersion++
+		m.Deliver(e)
+	}
+	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "calls+events/s")
+}

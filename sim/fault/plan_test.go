@@ -1,0 +1,181 @@
+package fault
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func TestSelectorsPrintAsTheyParse(t *testing.T) {
+	for _, text := range []string{
+		"*", "* #3", "* pods", "* pods/a", "GET pods/a/log", "UPDATE */status", "UPDATE */status #2", "PATCH */*", "LIST *",
+		"PATCH widgets.example.com/*/scale -n prod #7", "CREATE statefulsets/rabbit-server #2", "* -n kube-system", "WATCH widgets/*/*",
+	} {
+		s, err := ParseCall(text)
+		if err != nil {
+			t.Error(err)
+			continue
+		}
+		if s.String() != text {
+			t.Errorf("%q prints as %q", text, s)
+		}
+	}
+	for _, text := range []string{"MODIFIED rabbit #2", "ADDED *", "* db-0 -n a", "DELETED db-0"} {
+		s, err := ParseEvent(text)
+		if err != nil {
+			t.Error(err)
+			continue
+		}
+		if s.String() != text {
+			t.Errorf("%q prints as %q", text, s)
+		}
+	}
+	if s, err := ParseCall("UPDATE */*/status"); err != nil || s.String() != "UPDATE */status" {
+		t.Errorf("*/*/status is %q, %v", s, err)
+	}
+}
+
+func TestSelectorsMatch(t *testing.T) {
+	call := Call{Client: "op", Verb: "update", Group: "apps", Resource: "statefulsets", Namespace: "prod", Name: "db"}
+	status := call
+	status.Subresource = "status"
+	for _, c := range []struct {
+		text          string
+		plain, status bool
+	}{
+		{"*", true, true},
+		{"UPDATE *", true, true},
+		{"UPDATE statefulsets", true, false},
+		{"UPDATE statefulsets.apps/db", true, false},
+		{"UPDATE statefulsets/db/status", false, true},
+		{"UPDATE */status", false, true},
+		{"* statefulsets/*/*", false, true},
+		{"PATCH statefulsets", false, false},
+		{"UPDATE statefulsets.example.com", false, false},
+		{"UPDATE statefulsets/web", false, false},
+		{"* * -n prod", true, true},
+		{"* * -n test", false, false},
+	} {
+		s, err := ParseCall(c.text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if s.matchCall(call) != c.plain || s.matchCall(status) != c.status {
+			t.Errorf("%q: matches the object %v, its status %v; want %v, %v", c.text, s.matchCall(call), s.matchCall(status), c.plain, c.status)
+		}
+	}
+	bookmark := Event{Type: "BOOKMARK", Resource: "pods"}
+	if s, _ := ParseEvent("* *"); s.matchEvent(bookmark) {
+		t.Error("a bookmark counts as an event of an object")
+	}
+}
+
+func TestPlanErrors(t *testing.T) {
+	for _, c := range []struct{ name, plan, want string }{
+		{"no YAML", "seed: 1\nfaults: [", "p.yaml:2: not YAML: "},
+		{"a list", "- 1", "p.yaml:1: a plan is written as"},
+		{"unknown member", "seed: 1\nfault: []", `p.yaml:2: a plan has no "fault"; it has seed, faults`},
+		{"twice", "seed: 1\nseed: 2", `p.yaml:2: a plan has "seed" twice`},
+		{"seed", "seed: -1", `p.yaml:1: seed of a plan is "-1"`},
+		{"two documents", "seed: 1\n---\nseed: 2", "p.yaml:"},
+		{"faults is no list", "faults:\n  hold: {}", "p.yaml:2: faults is no list"},
+		{"unknown fault", "faults:\n- hodl: {watch: pods}", `p.yaml:2: unknown fault "hodl"; known are answer, hold, latency`},
+		{"later fault", "seed: 1\nfaults:\n- hold: {watch: a}\n- crash: {process: operator}", `p.yaml:4: fault "crash" is not supported by this version; supported are answer, hold, latency`},
+		{"no body", "faults:\n- hold", "p.yaml:2: a fault has one kind"},
+		{"two kinds", "faults:\n- hold: {watch: a}\n  latency: {}", "p.yaml:2: a fault has one kind"},
+		{"unknown field", "faults:\n- hold: {watch: a, form: b}", `p.yaml:2: hold has no "form"`},
+		{"alias", "faults:\n- hold: &x {watch: a}\n- hold: *x", "p.yaml:3: hold is written as"},
+		{"hold what", "faults:\n- hold: {client: a}", "p.yaml:2: hold needs watch"},
+		{"hold ends twice", "faults:\n- hold: {watch: a, for: 1s, until: \"CREATE pods\"}", "p.yaml:2: hold has until and for"},
+		{"event selector", "faults:\n- hold:\n    watch: a\n    from: \"CHANGED x\"", `p.yaml:4: from of hold: selector "CHANGED x": "CHANGED" is no event type`},
+		{"call selector", "faults:\n- answer:\n    request: update x\n    code: 409", `p.yaml:3: request of answer: selector "update x": "update" is no verb`},
+		{"occurrence", "faults:\n- answer: {request: \"UPDATE x #0\", code: 409}", `p.yaml:2: request of answer: selector "UPDATE x #0": "#0" is no occurrence`},
+		{"numbered twice", "faults:\n- answer: {request: \"UPDATE x #1\", nth: 1, code: 409}", "p.yaml:2: nth of answer"},
+		{"code", "faults:\n- answer: {request: \"*\", code: 404}", `p.yaml:2: code of answer is "404"`},
+		{"committed conflict", "faults:\n- answer: {request: \"*\", code: 409, committed: true}", "p.yaml:2: no API server commits a call and answers 409"},
+		{"conflict of a read", "faults:\n- answer: {request: \"GET pods\", code: 409}", "p.yaml:2: no GET is answered by 409"},
+		{"retry after", "faults:\n- answer: {request: \"*\", code: 403, retryAfter: 1s}", "p.yaml:2: an answer of 403 has no Retry-After"},
+		{"no bounds", "faults:\n- latency: {request: \"*\"}", "p.yaml:2: latency needs between"},
+		{"bounds", "faults:\n- latency: {request: \"*\", between: [2s, 1s]}", "p.yaml:2: between of latency has the longer time first"},
+		{"duration", "faults:\n- latency: {request: \"*\", between: [1, 2]}", `p.yaml:2: between of latency is "1"; want a duration`},
+		{"latency of what", "faults:\n- latency: {between: [1s, 2s]}", "p.yaml:2: latency needs request or watch"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			p, err := Parse("p.yaml", []byte(c.plan))
+			if err == nil {
+				t.Fatalf("parsed as:\n%s", p)
+			}
+			if !strings.HasPrefix(err.Error(), c.want) {
+				t.Errorf("error is\n%s\nwant it to begin with\n%s", err, c.want)
+			}
+			if strings.Contains(err.Error(), "\n") {
+				t.Error("the error has more than one line")
+			}
+			bad, ok := errors.AsType[interface {
+				error
+				BadInput() bool
+			}](err)
+			if !ok || !bad.BadInput() {
+				t.Error("the error is not marked as bad input")
+			}
+		})
+	}
+}
+
+func TestEmptyPlans(t *testing.T) {
+	for _, text := range []string{"", "# nothing\n", "{}", "faults:\n", "faults: []", "---\n"} {
+		p, err := Parse("p", []byte(text))
+		if err != nil || p.String() != "seed: 0\nfaults: []\n" {
+			t.Errorf("%q: %v, %v", text, p, err)
+		}
+	}
+}
+
+// FuzzParse: whatever parses prints as a plan that parses to the same, and each fault's one-line form is a
+// line that parses to the same fault.
+func FuzzParse(f *testing.F) {
+	files, err := filepath.Glob("testdata/*")
+	if err != nil || len(files) == 0 {
+		f.Fatalf("no transcripts to start from: %v", err)
+	}
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			continue // testdata/fuzz is a folder
+		}
+		for _, part := range strings.Split(string(text), "----\n") {
+			plan, _, _ := strings.Cut(part, "\n\n")
+			f.Add(plan)
+		}
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		p, err := Parse("p", []byte(text))
+		if err != nil {
+			return
+		}
+		again, err := Parse("p", []byte(p.String()))
+		if err != nil {
+			t.Fatalf("printed as\n%s\nwhich does not parse: %v", p, err)
+		}
+		if d := cmp.Diff(p, again); d != "" {
+			t.Fatalf("printed as\n%s\nwhich is another plan:\n%s", p, d)
+		}
+		for _, one := range p.Faults {
+			line := one.String()
+			if strings.ContainsAny(line, "\n\r") {
+				t.Fatalf("%q is more than one line", line)
+			}
+			f, err := ParseFault(line)
+			if err != nil {
+				t.Fatalf("%s does not parse: %v", line, err)
+			}
+			if d := cmp.Diff(one, f); d != "" {
+				t.Fatalf("%s is another fault: %s", line, d)
+			}
+		}
+	})
+}
