@@ -1,0 +1,118 @@
+package scenario
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/yaml"
+	"k8s.io/client-go/rest"
+
+	"github.com/opreplay/opreplay/examples/operators"
+)
+
+// Scenario is a user's session with one operator of the zoo.
+type Scenario struct {
+	operators.Operator
+	// Namespace is where the user works.
+	Namespace string
+
+	play func(context.Context, *user) error
+}
+
+// For returns the scenario for the operator of that name.
+func For(name string) (Scenario, error) {
+	operator, ok := operators.Find(name)
+	if !ok {
+		return Scenario{}, fmt.Errorf("the zoo has no operator %q", name)
+	}
+	switch name {
+	case "statusloop":
+		return Scenario{operator, "web", playSites}, nil
+	case "statusrace":
+		return Scenario{operator, "data", playDatabases}, nil
+	case "orphanfinalizer":
+		return Scenario{operator, "dns", playRecords}, nil
+	}
+	return Scenario{}, fmt.Errorf("operator %q has no scenario", name)
+}
+
+// All is every scenario, in the order of the zoo.
+func All() ([]Scenario, error) {
+	var all []Scenario
+	for _, o := range operators.Zoo() {
+		s, err := For(o.Name)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, s)
+	}
+	return all, nil
+}
+
+var (
+	crds       = schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
+	namespaces = schema.GroupVersionResource{Version: "v1", Resource: "namespaces"}
+	configMaps = schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}
+)
+
+// Install creates what must be there before the operator starts: its definitions, established and
+// served, and the user's namespace.
+func (s Scenario) Install(ctx context.Context, config *rest.Config) error {
+	u, err := newUser(config, s.Namespace)
+	if err != nil {
+		return err
+	}
+	definitions, err := documents(s.CRDs)
+	if err != nil {
+		return fmt.Errorf("definitions of %s: %w", s.Name, err)
+	}
+	for _, crd := range definitions {
+		if _, err := u.client.Resource(crds).Create(ctx, crd, metav1.CreateOptions{FieldManager: creator}); err != nil {
+			return fmt.Errorf("install %s: %w", crd.GetName(), err)
+		}
+		if err := u.established(ctx, crd.GetName()); err != nil {
+			return err
+		}
+	}
+	ns := &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": "v1", "kind": "Namespace", "metadata": map[string]any{"name": s.Namespace},
+	}}
+	if _, err := u.client.Resource(namespaces).Create(ctx, ns, metav1.CreateOptions{FieldManager: creator}); err != nil {
+		return fmt.Errorf("create namespace %s: %w", s.Namespace, err)
+	}
+	return nil
+}
+
+// Play is the user's session. It returns when the user is done, or an error when the operator did not do
+// what even the faulty twin does.
+func (s Scenario) Play(ctx context.Context, config *rest.Config) error {
+	u, err := newUser(config, s.Namespace)
+	if err != nil {
+		return err
+	}
+	if err := s.play(ctx, u); err != nil {
+		return fmt.Errorf("scenario %s: %w", s.Name, err)
+	}
+	return nil
+}
+
+// documents parses YAML documents.
+func documents(text []byte) ([]*unstructured.Unstructured, error) {
+	var out []*unstructured.Unstructured
+	decoder := yaml.NewYAMLOrJSONDecoder(bytes.NewReader(text), 4096)
+	for {
+		object := &unstructured.Unstructured{}
+		if err := decoder.Decode(&object.Object); errors.Is(err, io.EOF) {
+			return out, nil
+		} else if err != nil {
+			return nil, err
+		}
+		out = append(out, object)
+	}
+}
