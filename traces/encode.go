@@ -1,6 +1,7 @@
 package traces
 
 import (
+	"bufio"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
@@ -23,7 +24,7 @@ const (
 	maxRowGroups = 1000
 )
 
-var codec = &zstd.Codec{Level: zstd.SpeedDefault, Concurrency: 1}
+func newCodec() *zstd.Codec { return &zstd.Codec{Level: zstd.SpeedDefault, Concurrency: 1} }
 
 // output is what a table's file is written to: an *os.File, or a test's broken disk.
 type output interface {
@@ -48,6 +49,7 @@ type fileWriter struct {
 	file   File // rows and ranges so far; Bytes too
 	tmp    string
 	out    output
+	buf    *bufio.Writer // of out
 	sum    hash.Hash
 	enc    encoder
 	groups int
@@ -58,7 +60,7 @@ type fileWriter struct {
 
 func tempName(name string) string { return "." + name + ".tmp" }
 
-func newFileWriter(dir, name string, k kind, create func(string) (output, error)) (*fileWriter, error) {
+func newFileWriter(dir, name string, k kind, codec *zstd.Codec, create func(string) (output, error)) (*fileWriter, error) {
 	w := &fileWriter{
 		dir:  dir,
 		tmp:  filepath.Join(dir, tempName(name)),
@@ -69,16 +71,17 @@ func newFileWriter(dir, name string, k kind, create func(string) (output, error)
 	if w.out, err = create(w.tmp); err != nil {
 		return nil, err
 	}
-	w.enc = k.encoder(w)
+	w.buf = bufio.NewWriterSize(w.out, 128<<10)
+	w.enc = k.encoder(w, codec)
 	return w, nil
 }
 
-// Write implements io.Writer for the encoder.
+// Write implements io.Writer for the encoder. The buffer is here and not the encoder's, so that the
+// size is known after each row group.
 func (w *fileWriter) Write(p []byte) (int, error) {
-	n, err := w.out.Write(p)
-	w.sum.Write(p[:n])
-	w.file.Bytes += int64(n)
-	return n, err
+	w.sum.Write(p)
+	w.file.Bytes += int64(len(p))
+	return w.buf.Write(p)
 }
 
 // group writes sorted rows as one row group.
@@ -96,6 +99,9 @@ func (w *fileWriter) group(rows []Record) error {
 // finish makes the file durable under its own name. The folder is not yet synced.
 func (w *fileWriter) finish() (File, error) {
 	if err := w.enc.Close(); err != nil {
+		return File{}, err
+	}
+	if err := w.buf.Flush(); err != nil {
 		return File{}, err
 	}
 	if err := w.out.Sync(); err != nil {
@@ -122,11 +128,12 @@ type rowEncoder[T any, P interface {
 	batch []T
 }
 
-func (s *spec[T, P]) encoder(out *fileWriter) encoder {
+func (s *spec[T, P]) encoder(out *fileWriter, codec *zstd.Codec) encoder {
 	options := []parquet.WriterOption{
 		parquet.CreatedBy("opreplay", "1", "traces"),
 		parquet.Compression(codec),
 		parquet.PageBufferSize(pageBytes),
+		parquet.WriteBufferSize(0),
 	}
 	for _, c := range s.bodies {
 		// Both: without the first the bounds stand in the page index, without the second in each

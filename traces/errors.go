@@ -16,3 +16,6 @@ func (e *FormatError) Error() string {
 	}
 	return s
 }
+
+// BadInput marks the error as the input's fault, for internal/cli.
+func (e *FormatError) BadInput() bool { return true }

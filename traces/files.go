@@ -26,11 +26,11 @@ type openFile struct {
 
 // group is one row group, with the range of its rows as far as the file tells.
 type group struct {
-	file             *openFile
-	number           int // from 0
-	rg               parquet.RowGroup
+	file              *openFile
+	number            int // from 0
+	rg                parquet.RowGroup
 	firstSeq, lastSeq int64
-	firstTS, lastTS  int64
+	firstTS, lastTS   int64
 }
 
 // trust checks a file against the manifest, once. A Parquet footer has no checksum of its own, and a
@@ -47,6 +47,13 @@ func (t *Trace) trust(ctx context.Context, f *File) error {
 		t.trusted[f.Name] = err
 	}
 	return err
+}
+
+// distrust has a file checked anew.
+func (t *Trace) distrust(name string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	delete(t.trusted, name)
 }
 
 func (t *Trace) hash(ctx context.Context, f *File) error {

@@ -40,11 +40,16 @@ func oneOfEach(i int64) []Record {
 func mustCreate(t testing.TB, o WriterOptions) (*Writer, string) {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "t.optrace")
+	return mustCreateIn(t, dir, o), dir
+}
+
+func mustCreateIn(t testing.TB, dir string, o WriterOptions) *Writer {
+	t.Helper()
 	w, err := Create(dir, Manifest{Tool: "test", Source: "capture"}, o)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return w, dir
+	return w
 }
 
 func appendAll(t testing.TB, w Appender, rows ...Record) {

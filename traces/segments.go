@@ -9,13 +9,16 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/parquet-go/parquet-go/compress/zstd"
 )
 
 // segments are the files of a trace that is being written. Its methods that write rows are called by
 // one goroutine, the Writer's encoder; the rest is guarded by mu.
 type segments struct {
-	dir string
-	o   WriterOptions
+	dir   string
+	o     WriterOptions
+	codec *zstd.Codec // of this trace alone, its buffers go with it
 
 	open  []*fileWriter // by place in kinds
 	count []int         // files begun, by place in kinds
@@ -42,6 +45,7 @@ func newSegments(dir string, m Manifest, o WriterOptions) *segments {
 	return &segments{
 		dir:      dir,
 		o:        o,
+		codec:    newCodec(),
 		manifest: m,
 		open:     make([]*fileWriter, len(kinds)),
 		count:    make([]int, len(kinds)),
@@ -84,7 +88,7 @@ func (s *segments) writeGroup(p part) (err error) {
 	k := kinds[p.kind]
 	if s.open[p.kind] == nil {
 		name := fmt.Sprintf("%s-%04d.parquet", k.table(), s.count[p.kind]+1)
-		if s.open[p.kind], err = newFileWriter(s.dir, name, k, s.o.create); err != nil {
+		if s.open[p.kind], err = newFileWriter(s.dir, name, k, s.codec, s.o.create); err != nil {
 			s.lost(p.kind, p.rows...)
 			return err
 		}
@@ -146,7 +150,7 @@ func (s *segments) publish() error {
 		case s.failed() != nil: // the watch rows will never come; the calls themselves are worth keeping
 			list = append(list, f.file)
 			s.lose(Loss{
-				Source: "requests.response_body", From: nanos(f.file.FirstTS), To: nanos(f.file.LastTS), Count: -1,
+				Source: lossOfBodies, From: nanos(f.file.FirstTS), To: nanos(f.file.LastTS), Count: -1,
 				Reason: "answers that refer to lost watch rows",
 			})
 		default:
@@ -323,5 +327,8 @@ func syncFolder(dir string) error {
 	}
 	return errors.Join(d.Sync(), d.Close())
 }
+
+// lossOfBodies is the source of a loss that says that answers refer to watch rows that were lost.
+const lossOfBodies = "requests.response_body"
 
 func nanos(ts int64) time.Time { return time.Unix(0, ts).UTC() }

@@ -8,6 +8,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/parquet-go/parquet-go"
+	"github.com/parquet-go/parquet-go/compress/zstd"
 )
 
 // kind is what the Writer and the Reader know of one table, its row type hidden.
@@ -21,7 +22,7 @@ type kind interface {
 	// inOrder says whether b may follow a in a row group.
 	inOrder(a, b Record) bool
 	schema() *parquet.Schema
-	encoder(out *fileWriter) encoder
+	encoder(*fileWriter, *zstd.Codec) encoder
 	decode(parquet.RowGroup, *selection) ([]Record, error)
 }
 
