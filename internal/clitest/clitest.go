@@ -58,7 +58,8 @@ func Run(t testing.TB, args ...string) Result {
 }
 
 // Refuses asserts that the program calls ARGS bad usage or bad input: exit code 2, nothing on standard
-// output, and one line on standard error that has all of MENTIONS.
+// output, and one line on standard error that has all of MENTIONS. Mistakes in flags may be followed by
+// one more line that points to the help.
 func Refuses(t *testing.T, args []string, mentions ...string) {
 	t.Helper()
 	got := Run(t, args...)
@@ -69,7 +70,8 @@ func Refuses(t *testing.T, args []string, mentions ...string) {
 	if got.Stdout != "" {
 		t.Errorf("%s: printed on standard output: %s", call, got.Stdout)
 	}
-	if strings.Count(got.Stderr, "\n") != 1 || !strings.HasSuffix(got.Stderr, "\n") {
+	first, rest, whole := strings.Cut(got.Stderr, "\n")
+	if !whole || first == "" || rest != "" && !(strings.HasPrefix(rest, "see '") && strings.Count(rest, "\n") == 1) {
 		t.Errorf("%s: want one line on standard error, got:\n%s", call, got.Stderr)
 	}
 	for _, m := range mentions {
