@@ -246,8 +246,10 @@ func (e *endpoint) Write(p []byte) (int, error) {
 func (e *endpoint) Close() error { return nil }
 
 // The addresses are the world's, not the machine's.
-func (e *endpoint) LocalAddr() net.Addr  { return &net.TCPAddr{IP: net.IPv4(10, 0, 0, 1), Port: 443} }
-func (e *endpoint) RemoteAddr() net.Addr { return &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 40000} }
+func (e *endpoint) LocalAddr() net.Addr { return &net.TCPAddr{IP: net.IPv4(10, 0, 0, 1), Port: 443} }
+func (e *endpoint) RemoteAddr() net.Addr {
+	return &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 40000}
+}
 
 func (e *endpoint) SetDeadline(time.Time) error      { return os.ErrNoDeadline }
 func (e *endpoint) SetReadDeadline(time.Time) error  { return os.ErrNoDeadline }
