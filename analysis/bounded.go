@@ -1,0 +1,130 @@
+package analysis
+
+import (
+	"fmt"
+	"strings"
+)
+
+// queue is a first-in first-out list that reuses its memory.
+type queue[T any] struct {
+	items []T
+	head  int
+}
+
+func (q *queue[T]) len() int { return len(q.items) - q.head }
+func (q *queue[T]) front() T { return q.items[q.head] }
+
+func (q *queue[T]) push(x T) {
+	if q.head > 64 && q.head*2 > len(q.items) {
+		n := copy(q.items, q.items[q.head:])
+		clear(q.items[n:])
+		q.items, q.head = q.items[:n], 0
+	}
+	q.items = append(q.items, x)
+}
+
+func (q *queue[T]) pop() T {
+	x := q.items[q.head]
+	var none T
+	q.items[q.head] = none
+	q.head++
+	return x
+}
+
+// bodies keeps the text of objects' last versions within a limit, those that changed last: the next version
+// of an object whose text was given up can't be compared.
+type bodies struct {
+	limit, size int
+	root        lruLinks // root.next is the newest
+	given       int64    // how many were given up
+}
+
+type lruLinks struct {
+	prev, next *lruLinks
+	state      *State
+}
+
+func (b *bodies) keep(s *State, body string) {
+	b.drop(s)
+	if body == "" {
+		return
+	}
+	// A reader may cut its strings from a buffer of a whole page.
+	s.Body = strings.Clone(body)
+	b.size += len(body)
+	if b.root.next == nil {
+		b.root.next, b.root.prev = &b.root, &b.root
+	}
+	l := &s.lru
+	l.state, l.prev, l.next = s, &b.root, b.root.next
+	l.prev.next, l.next.prev = l, l
+	for b.size > b.limit && b.root.prev != l {
+		b.drop(b.root.prev.state)
+		b.given++
+	}
+}
+
+func (b *bodies) drop(s *State) {
+	l := &s.lru
+	if l.next == nil {
+		return
+	}
+	l.prev.next, l.next.prev = l.next, l.prev
+	l.prev, l.next = nil, nil
+	b.size -= len(s.Body)
+	s.Body = ""
+}
+
+// places collects evidence within a bound: the first few and the last few.
+type places struct {
+	total       int64
+	first, last []place
+}
+
+// place is one place in the trace. What it shows is put into words only when it is reported: form is a format
+// for the two numbers.
+type place struct {
+	seq, ts int64
+	form    string
+	numbers [2]int64
+}
+
+const (
+	firstPlaces = 4
+	lastPlaces  = 4
+)
+
+func (p *places) add(seq, ts int64, form string, a, b int64) {
+	p.total++
+	x := place{seq, ts, form, [2]int64{a, b}}
+	if len(p.first) < firstPlaces {
+		p.first = append(p.first, x)
+		return
+	}
+	if len(p.last) == lastPlaces {
+		copy(p.last, p.last[1:])
+		p.last[lastPlaces-1] = x
+		return
+	}
+	p.last = append(p.last, x)
+}
+
+func (p *places) evidence() Evidence {
+	e := Evidence{Total: p.total}
+	for _, list := range [2][]place{p.first, p.last} {
+		for _, x := range list {
+			e.Items = append(e.Items, Item{Seq: x.seq, Time: at(x.ts), What: x.text()})
+		}
+	}
+	return e
+}
+
+func (p place) text() string {
+	switch strings.Count(p.form, "%d") {
+	case 0:
+		return p.form
+	case 1:
+		return fmt.Sprintf(p.form, p.numbers[0])
+	}
+	return fmt.Sprintf(p.form, p.numbers[0], p.numbers[1])
+}

@@ -1,0 +1,275 @@
+package report
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"math"
+	"strconv"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/opreplay/opreplay/analysis"
+)
+
+// Options of the text form.
+type Options struct {
+	// Color paints with ANSI escapes; see Terminal.
+	Color bool
+	// Width is the number of columns to wrap at; 0 means 100.
+	Width int
+	// Notes also prints what is no fault; otherwise only how many there are.
+	Notes bool
+}
+
+// Text writes the result for reading by eye.
+func Text(w io.Writer, r *analysis.Result, o Options) error {
+	if o.Width == 0 {
+		o.Width = 100
+	}
+	p := &printer{w: bufio.NewWriter(w), style: style{o.Color}, width: o.Width}
+	p.looked(&r.Looked)
+	for _, c := range r.Caveats {
+		p.field("caveat", c)
+	}
+	p.line("")
+	if len(r.Findings) == 0 {
+		p.line(p.bold("no findings"))
+	}
+	for i := range r.Findings {
+		p.finding(&r.Findings[i])
+	}
+	p.notes(r.Notes, o.Notes)
+	if n := len(r.Findings); n > 0 {
+		p.line(p.bold(plural(n, "finding", "findings")) + ", " + plural(groups(r.Findings), "cause", "causes"))
+	}
+	return p.w.Flush()
+}
+
+type printer struct {
+	style
+	w     *bufio.Writer
+	width int
+}
+
+func (p *printer) line(s string) { _, _ = p.w.WriteString(strings.TrimRight(s, " ") + "\n") }
+
+const (
+	margin = 2
+	label  = 16 // columns of a field's name
+)
+
+// field writes a name and a text that is wrapped beside it.
+func (p *printer) field(name, text string) {
+	for i, l := range wrap(text, p.width-margin-label) {
+		if i > 0 {
+			name = ""
+		}
+		p.row(name, l)
+	}
+}
+
+func (p *printer) row(name, text string) {
+	p.line(strings.Repeat(" ", margin) + p.dim(name) + strings.Repeat(" ", label-utf8.RuneCountInString(name)) + text)
+}
+
+func (p *printer) looked(l *analysis.Looked) {
+	name := l.Trace
+	if name == "" {
+		name = "records"
+	}
+	p.line(p.bold(name))
+	span := "nothing"
+	if l.Records > 0 {
+		span = fmt.Sprintf("%s records in %s: %s watch events, %s requests, %s log lines; %s",
+			thousands(l.Records), duration(l.To.Sub(l.From)), thousands(l.Watch), thousands(l.Requests), thousands(l.Logs), plural(int(l.Objects), "object", "objects"))
+	}
+	p.field("looked at", span)
+	if len(l.Processes) > 0 {
+		p.field("processes", strings.Join(l.Processes, ", "))
+	}
+	p.field("detectors", strings.Join(l.Detectors, ", "))
+}
+
+func (p *printer) finding(f *analysis.Finding) {
+	head := fmt.Sprintf("%s  %s  %s", p.bold(f.ID), p.severity(string(f.Severity)), p.bold(f.Detector))
+	if f.Group != f.ID {
+		head += p.dim("  same cause as " + f.Group)
+	}
+	p.line(head)
+	p.field("what", f.What+".")
+	p.field("cause", f.Cause+".")
+	p.objects(f)
+	if f.Process != "" {
+		by := f.Process
+		if f.Manager != "" && f.Manager != f.Process {
+			by += ", field manager " + f.Manager
+		}
+		p.field("by", by)
+	}
+	if f.Field != "" {
+		p.field("field", f.Field)
+	}
+	p.row("when", fmt.Sprintf("%s to %s, %s; certainty: %s", f.First.Format(timeForm), f.Last.Format(timeForm), duration(f.Last.Sub(f.First)), f.Certainty))
+	p.statistics(f.Statistics)
+	p.evidence(f.Evidence)
+	if f.Reproduce != "" {
+		p.row("again", f.Reproduce)
+	}
+	p.line("")
+}
+
+const timeForm = "2006-01-02T15:04:05.000Z07:00"
+
+func (p *printer) objects(f *analysis.Finding) {
+	name := "objects"
+	if f.Total == 1 {
+		name = "object"
+	}
+	for i, o := range f.Objects {
+		if i == 3 && f.Total > 4 {
+			p.row("", fmt.Sprintf("and %d more", f.Total-3))
+			return
+		}
+		p.row(name, o.String()+p.dim(uid(o.UID)))
+		name = ""
+	}
+}
+
+func uid(s string) string {
+	if s == "" {
+		return ""
+	}
+	return "  uid " + s
+}
+
+// statistics aligns the values under each other.
+func (p *printer) statistics(list []analysis.Statistic) {
+	rows, widths := make([][3]string, len(list)), [3]int{}
+	for i, s := range list {
+		rows[i] = [3]string{s.Name, value(s.Value, s.Unit), interval(s)}
+		for j, c := range rows[i] {
+			widths[j] = max(widths[j], utf8.RuneCountInString(c))
+		}
+	}
+	name := "measured"
+	for i, r := range rows {
+		text := pad(r[0], widths[0]) + "  " + padLeft(r[1], widths[1]) + "  " + pad(r[2], widths[2]) + fmt.Sprintf("  n %d", list[i].N)
+		p.row(name, text)
+		name = ""
+	}
+}
+
+func interval(s analysis.Statistic) string {
+	switch {
+	case s.Confidence == 0 && s.Unbounded:
+		return "at least"
+	case s.Confidence == 0:
+		return ""
+	case s.Unbounded:
+		return fmt.Sprintf("%.0f %%: from %s", s.Confidence*100, value(s.Low, s.Unit))
+	}
+	return fmt.Sprintf("%.0f %%: %s to %s", s.Confidence*100, value(s.Low, s.Unit), value(s.High, s.Unit))
+}
+
+// value writes a number with three digits that count.
+func value(v float64, unit string) string {
+	switch unit {
+	case "s":
+		return Seconds(v)
+	case "share":
+		return percent(v) + " %"
+	case "1":
+		return digits(v)
+	case "1/s":
+		return digits(v) + "/s"
+	}
+	return digits(v) + " " + unit
+}
+
+func percent(v float64) string {
+	v *= 100
+	if v > 0 && v < 1 || v > 99 && v < 100 {
+		return strconv.FormatFloat(v, 'f', 1, 64)
+	}
+	return strconv.FormatFloat(v, 'f', 0, 64)
+}
+
+func digits(v float64) string {
+	if v == math.Trunc(v) && math.Abs(v) < 1e6 || math.Abs(v) >= 100 {
+		return strconv.FormatFloat(v, 'f', 0, 64)
+	}
+	return strconv.FormatFloat(v, 'g', 3, 64)
+}
+
+// Seconds writes a duration in seconds with a fitting unit.
+func Seconds(s float64) string {
+	switch a := math.Abs(s); {
+	case a >= 7200:
+		return fmt.Sprintf("%.1f h", s/3600)
+	case a >= 600:
+		return fmt.Sprintf("%.0f min", s/60)
+	case a >= 1 || a == 0:
+		return digits(s) + " s"
+	case a >= 1e-3:
+		return digits(s*1e3) + " ms"
+	}
+	return digits(s*1e6) + " µs"
+}
+
+func duration(d time.Duration) string { return Seconds(d.Seconds()) }
+
+func (p *printer) evidence(e analysis.Evidence) {
+	name := "evidence"
+	for i, x := range e.Items {
+		if i > 0 && int64(len(e.Items)) < e.Total && i == len(e.Items)/2 {
+			p.row("", p.dim(fmt.Sprintf("… %d more …", e.Total-int64(len(e.Items)))))
+		}
+		p.row(name, fmt.Sprintf("seq %-8d %s", x.Seq, x.What))
+		name = ""
+	}
+}
+
+func (p *printer) notes(list []analysis.Note, all bool) {
+	if len(list) == 0 {
+		return
+	}
+	if !all {
+		p.line(p.dim(plural(len(list), "note", "notes") + " on what is no fault (--notes shows them)"))
+		return
+	}
+	p.line(p.bold("notes") + p.dim(" on what is no fault"))
+	for _, n := range list {
+		p.field(n.Detector, n.What+".")
+	}
+	p.line("")
+}
+
+// groups counts the causes.
+func groups(list []analysis.Finding) int {
+	seen := map[string]bool{}
+	for i := range list {
+		seen[list[i].Group] = true
+	}
+	return len(seen)
+}
+
+func plural(n int, one, many string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return thousands(int64(n)) + " " + many
+}
+
+// thousands groups the digits of a number by commas.
+func thousands(n int64) string {
+	s := strconv.FormatInt(n, 10)
+	for i := len(s) - 3; i > 0 && s[i-1] != '-'; i -= 3 {
+		s = s[:i] + "," + s[i:]
+	}
+	return s
+}
+
+func pad(s string, n int) string     { return s + strings.Repeat(" ", n-utf8.RuneCountInString(s)) }
+func padLeft(s string, n int) string { return strings.Repeat(" ", n-utf8.RuneCountInString(s)) + s }

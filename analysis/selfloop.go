@@ -1,0 +1,381 @@
+package analysis
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/opreplay/opreplay/analysis/internal/jsontext"
+)
+
+// SelfLoop finds reconciles that an operator's own writes queue, over and over: a process writes an object, is
+// told of that very version, and by that writes the object again, while nobody else changed anything that it
+// could be answering. The writes may go round over several objects: an owner and what it owns are one family.
+type SelfLoop struct {
+	ignore
+	// MinWrites is how many writes of one object in a row must each have been woken by an own write before.
+	// Operators that walk through phases in their status write a handful; ten without a foreign event is more
+	// than any of them needs.
+	MinWrites int64
+	// MinOwnSpecWrites replaces MinWrites where the loop's own writes change a spec (its generation): a
+	// stepwise rollout does so legitimately, one step each time.
+	MinOwnSpecWrites int64
+	// MaxWake is the longest time in nanoseconds from the own event to the write that it is taken to have
+	// caused. A reconcile begins within milliseconds of its event unless the queue is long; a timer that
+	// repeats a write is set to many seconds.
+	MaxWake int64
+	// Sustained is for how many nanoseconds a loop that has ended must have gone on to be reported. A loop that
+	// goes on to the end of the trace is reported whatever its length, for nothing says that it would end.
+	Sustained int64
+
+	objects  map[*State]map[*Process]*loop
+	families map[string]*family
+	ended    map[string][]*loop // by key, those whose chain or object is no more
+}
+
+// maxEnded bounds the ended loops of one kind that are kept.
+const maxEnded = 256
+
+// NewSelfLoop is a SelfLoop with its thresholds set.
+func NewSelfLoop() *SelfLoop {
+	return &SelfLoop{
+		MinWrites: 10, MinOwnSpecWrites: 30, MaxWake: 2e9, Sustained: 10e9,
+		objects: map[*State]map[*Process]*loop{}, families: map[string]*family{}, ended: map[string][]*loop{},
+	}
+}
+
+// Name implements Detector.
+func (*SelfLoop) Name() string { return "self-loop" }
+
+// family is what is known of the writes to an owner and what it owns.
+type family struct {
+	members int
+	foreign int64 // seq of the last version that somebody else wrote
+	writes  map[*Process]*[ring]familyWrite
+	written map[*Process]int
+}
+
+type familyWrite struct {
+	state   *State
+	rv, seq int64
+}
+
+// loop is a chain of writes to one object by one process, each woken by an own write before it.
+type loop struct {
+	object   Object
+	process  *Process
+	writes   int64 // in this chain
+	pure     int64 // of these, with nobody else's event in between
+	specs    int64 // of these, that changed the generation
+	lastSeq  int64
+	first    int64 // time of the first write
+	last     int64
+	gone     int64 // when the object was deleted, 0 if it is there
+	stack    int64
+	manager  string
+	observed bool // status.observedGeneration is set
+	known    bool // at least one text was seen
+	via      []Object
+	period   reservoir
+	wake     reservoir
+	evidence places
+	diffs    tally
+}
+
+// Change implements Detector.
+func (d *SelfLoop) Change(m *Model, c *Change) {
+	if c.State.Heartbeat {
+		return
+	}
+	p := c.Author.Process
+	if p == nil {
+		if f := d.families[c.State.Family()]; f != nil {
+			f.foreign = max(f.foreign, c.Seq)
+		}
+		return
+	}
+	f := d.family(c.State)
+	for q := range f.writes { // what one operator writes is foreign to another
+		if q != p {
+			f.foreign = max(f.foreign, c.Seq)
+			break
+		}
+	}
+	if c.Author.Call != nil && !c.Deleted {
+		d.own(m, c, f, p)
+	}
+}
+
+func (d *SelfLoop) family(s *State) *family {
+	f := d.families[s.Family()]
+	if f == nil {
+		f = &family{writes: map[*Process]*[ring]familyWrite{}, written: map[*Process]int{}}
+		d.families[s.Family()] = f
+	}
+	if d.objects[s] == nil {
+		d.objects[s] = map[*Process]*loop{}
+		f.members++
+	}
+	return f
+}
+
+// own follows a write of the process.
+func (d *SelfLoop) own(m *Model, c *Change, f *family, p *Process) {
+	s, call := c.State, c.Author.Call
+	l := d.objects[s][p]
+	if l == nil {
+		l = &loop{object: s.Object, process: p}
+		d.objects[s][p] = l
+	}
+	cause, event := f.trigger(p, call, l.lastSeq, d.MaxWake)
+	if event.Seq == 0 {
+		d.end(m, l, 0)
+		*l = loop{object: l.object, process: l.process}
+	} else {
+		l.wake.add(float64(call.Start-event.TS) / 1e9)
+		l.period.add(float64(call.TS-l.last) / 1e9)
+		if f.foreign < cause.seq {
+			l.pure++
+		}
+		l.meet(cause.state.Object)
+		l.evidence.add(call.Seq, call.TS, "write of version %d, woken by the event of an own write (seq %d)", c.RV, event.Seq)
+	}
+	l.writes++
+	if l.writes == 1 {
+		l.first = call.TS
+	}
+	if c.Generation != c.PrevGen && c.PrevGen != 0 {
+		l.specs++
+	}
+	l.last, l.lastSeq, l.stack, l.manager = call.TS, call.Seq, cmp.Or(call.Stack, l.stack), call.Manager
+	if leaves, known := c.Diff(); known {
+		l.diffs.add(leaves)
+	}
+	if c.After != "" && l.writes == d.MinWrites {
+		_, l.observed = jsontext.Get(c.After, "status", "observedGeneration")
+		l.known = true
+	}
+	ws := f.writes[p]
+	if ws == nil {
+		ws = new([ring]familyWrite)
+		f.writes[p] = ws
+	}
+	ws[f.written[p]%ring] = familyWrite{s, c.RV, call.Seq}
+	f.written[p]++
+}
+
+// trigger is the own write in the family, from the last one to this object on, whose event reached the process
+// before the call began and not long before: the newest, if there are several.
+func (f *family) trigger(p *Process, call *Call, lastSeq, maxWake int64) (w familyWrite, event Delivery) {
+	ws := f.writes[p]
+	if ws == nil || lastSeq == 0 {
+		return w, event
+	}
+	for i := f.written[p] - 1; i >= 0 && i >= f.written[p]-ring; i-- {
+		w = ws[i%ring]
+		if w.seq < lastSeq {
+			break
+		}
+		if e := w.state.Event(p, w.rv); e.Seq != 0 && e.Seq <= call.StartSeq && call.Start-e.TS <= maxWake {
+			return w, e
+		}
+	}
+	return familyWrite{}, Delivery{}
+}
+
+// end keeps a chain that is over if it was a loop. gone is when its object was deleted, 0 when it wasn't.
+func (d *SelfLoop) end(m *Model, l *loop, gone int64) {
+	l.gone = gone
+	if !d.counts(m, l) {
+		return
+	}
+	if key := l.key(); len(d.ended[key]) < maxEnded {
+		kept := *l
+		d.ended[key] = append(d.ended[key], &kept)
+	}
+}
+
+func (l *loop) meet(o Object) {
+	if len(l.via) < 4 && o != l.object && !slices.Contains(l.via, o) {
+		l.via = append(l.via, o)
+	}
+}
+
+// Gone implements Detector.
+func (d *SelfLoop) Gone(m *Model, s *State) {
+	if d.objects[s] == nil {
+		return
+	}
+	for _, p := range m.nth {
+		if l := d.objects[s][p]; l != nil {
+			d.end(m, l, m.LastTS)
+		}
+	}
+	delete(d.objects, s)
+	if f := d.families[s.Family()]; f != nil {
+		if f.members--; f.members <= 0 {
+			delete(d.families, s.Family())
+		}
+	}
+}
+
+// counts is whether the chain is a loop.
+func (d *SelfLoop) counts(m *Model, l *loop) bool {
+	need := d.MinWrites
+	if l.specs*2 > l.writes {
+		need = d.MinOwnSpecWrites
+	}
+	if l.pure < need || l.pure*2 < l.writes {
+		return false
+	}
+	return l.last-l.first >= d.Sustained || d.unbroken(m, l)
+}
+
+// unbroken is whether the chain goes on to the end: the process had no time to be quiet for longer than ten of
+// the loop's periods.
+func (d *SelfLoop) unbroken(m *Model, l *loop) bool {
+	period, _, _ := Median(slices.Clone(l.period.sample))
+	end := m.End(l.process)
+	if l.gone != 0 {
+		end = l.gone
+	}
+	return float64(end-l.last) <= max(10*period*1e9, 1e9)
+}
+
+// Findings implements Detector: one finding for each process, resource and set of resources gone through.
+func (d *SelfLoop) Findings(m *Model) ([]Finding, []Note) {
+	groups := d.ended
+	for _, byProcess := range d.objects {
+		for _, l := range byProcess {
+			if d.counts(m, l) {
+				key := l.key()
+				groups[key] = append(groups[key], l)
+			}
+		}
+	}
+	var out []Finding
+	for _, key := range sortedKeys(groups) {
+		out = append(out, d.finding(m, groups[key]))
+	}
+	return dropMirrors(out), nil
+}
+
+// key groups the loops of one kind: many objects of a kind loop for one reason.
+func (l *loop) key() string {
+	parts := []string{l.process.Name, l.object.Group, l.object.Resource}
+	for _, v := range l.via {
+		parts = append(parts, resourceName(v.Group, v.Resource))
+	}
+	slices.Sort(parts[3:])
+	return strings.Join(slices.Compact(parts), "\x00")
+}
+
+func (d *SelfLoop) finding(m *Model, loops []*loop) Finding {
+	slices.SortFunc(loops, func(a, b *loop) int {
+		return cmp.Or(cmp.Compare(b.writes, a.writes), a.object.compare(b.object), cmp.Compare(a.first, b.first))
+	})
+	l := loops[0]
+	var list []scored
+	var writes int64
+	perSecond := 0.0
+	first, last := l.first, l.last
+	for _, x := range loops {
+		list = append(list, scored{x.object, float64(x.writes)})
+		writes += x.writes
+		first, last = min(first, x.first), max(last, x.last)
+		perSecond += x.perSecond()
+	}
+	f := Finding{
+		Severity: Error, Certainty: Sure, Process: l.process.Name, Manager: l.manager, Stack: l.stack,
+		Evidence: l.evidence.evidence(), First: at(first), Last: at(last),
+		Statistics: []Statistic{
+			median("period", "s", l.period.sample, l.period.n),
+			rate("writes", l.writes-1, float64(l.last-l.first)/1e9),
+			median("wake-up", "s", l.wake.sample, l.wake.n),
+			proportion("only own events between", l.pure, l.writes-1),
+		},
+		Effect: Effect{Value: perSecond, Unit: "writes/s in vain", Weight: float64(writes) / float64(d.MinWrites)},
+	}
+	f.Objects, f.Total = worst(list)
+	f.Field = l.diffs.main().pattern
+	f.What = fmt.Sprintf("%s wakes itself: %d writes of %s in %s, each queued by the event of an own write%s, %s",
+		l.process.Name, l.writes, l.object, seconds(l.last-l.first), l.through(), l.ending(d.unbroken(m, l)))
+	f.Cause = l.cause()
+	return f
+}
+
+func (l *loop) perSecond() float64 {
+	return float64(l.writes-1) / max(float64(l.last-l.first)/1e9, 1e-3)
+}
+
+func (l *loop) through() string {
+	if len(l.via) == 0 {
+		return ""
+	}
+	names := make([]string, len(l.via))
+	for i, v := range l.via {
+		names[i] = v.String()
+	}
+	slices.Sort(names)
+	return ", by way of " + strings.Join(names, ", ")
+}
+
+func (l *loop) ending(unbroken bool) string {
+	spec := "the spec unchanged"
+	if l.specs > 0 {
+		spec = fmt.Sprintf("the spec changed by itself %d times", l.specs)
+	}
+	if unbroken {
+		return spec + " and no end in sight"
+	}
+	return spec
+}
+
+func (l *loop) cause() string {
+	top := l.diffs.main()
+	var b strings.Builder
+	switch {
+	case top.pattern == "":
+		b.WriteString("each pass writes the object anew")
+	case top.kind == jsontext.Time:
+		fmt.Fprintf(&b, "each pass writes a fresh time to %s though nothing else changed", top.pattern)
+		if l.diffs.with(jsontext.Value) > l.diffs.writes/2 {
+			b.Reset()
+			fmt.Fprintf(&b, "each pass writes a fresh time to %s", top.pattern)
+		}
+	case top.kind == jsontext.Order:
+		fmt.Fprintf(&b, "each pass writes the list %s in another order", top.pattern)
+	case top.kind == jsontext.Form:
+		fmt.Fprintf(&b, "each pass writes %s empty in another way", top.pattern)
+	default:
+		fmt.Fprintf(&b, "each pass writes another value to %s", top.pattern)
+	}
+	b.WriteString(", and the operator's watch has no predicate that would leave out its own status writes")
+	if strings.HasPrefix(top.pattern, "metadata") || strings.HasPrefix(top.pattern, "spec") {
+		b.Reset()
+		fmt.Fprintf(&b, "each pass changes %s again, which is an event for the operator itself", top.pattern)
+	}
+	if l.known && !l.observed {
+		b.WriteString("; status.observedGeneration is never set, so it cannot tell its own writes from the user's")
+	}
+	return b.String()
+}
+
+// dropMirrors leaves out a loop over the same objects that another finding of the process already names: the
+// loop from parent to child and back is found at both.
+func dropMirrors(in []Finding) []Finding {
+	slices.SortStableFunc(in, func(a, b Finding) int {
+		return cmp.Or(cmp.Compare(a.Process, b.Process), cmp.Compare(b.Effect.Weight, a.Effect.Weight))
+	})
+	var out []Finding
+	for _, f := range in {
+		mirror := slices.ContainsFunc(out, func(g Finding) bool {
+			return g.Process == f.Process && len(g.Objects) > 0 && len(f.Objects) > 0 && strings.Contains(g.What, f.Objects[0].String()) && strings.Contains(f.What, g.Objects[0].String())
+		})
+		if !mirror {
+			out = append(out, f)
+		}
+	}
+	return out
+}
