@@ -37,7 +37,7 @@ func playDatabases(ctx context.Context, u *user) error {
 		}
 	}
 	scheduled := func(o *unstructured.Unstructured) bool { return condition(o, "BackupScheduled", generations[all[0]]) }
-	_, err := u.look(ctx, all[0], time.Second, scheduled)
+	_, err := u.look(ctx, all[0], 3*time.Second, scheduled)
 	return err
 }
 

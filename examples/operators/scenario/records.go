@@ -15,7 +15,7 @@ var (
 )
 
 // playRecords makes two zones with records. One is taken down in good order, records first; of the other
-// the zone goes first, and the user waits a few seconds in vain for its records to go.
+// the zone goes first, and the user waits in vain for its records to go, for longer than operators poll apart.
 func playRecords(ctx context.Context, u *user) error {
 	corp, lab := thing{zones, "corp"}, thing{zones, "lab"}
 	for _, zone := range []thing{corp, lab} {
@@ -47,7 +47,7 @@ func playRecords(ctx context.Context, u *user) error {
 			return err
 		}
 	}
-	_, err = u.look(ctx, inLab[0], 4*time.Second, gone)
+	_, err = u.look(ctx, inLab[0], 12*time.Second, gone)
 	return err
 }
 
