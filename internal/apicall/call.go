@@ -180,7 +180,7 @@ func (c *call) read(what, media, encoding string, body []byte) (text []byte, ok 
 }
 
 func (c *call) redact(media string, text []byte) ([]byte, error) {
-	if c.tap.o.Redact == nil {
+	if c.tap.o.Redact == nil || len(text) == 0 {
 		return text, nil
 	}
 	return c.tap.o.Redact.Redact(Subject{
@@ -244,10 +244,10 @@ func (c *call) answered(code int, body []byte) {
 			c.lose("a list that is " + err.Error())
 			return
 		case ok:
-			for _, item := range l.items {
+			for _, item := range l.Items {
 				c.event(traces.Sync, item)
 			}
-			body = l.envelope
+			body = l.Envelope
 		}
 		c.row.ResourceVersion = number(m.ResourceVersion)
 		c.row.ResponseBody = string(body)

@@ -127,6 +127,40 @@ func watchFrame(media string, frame []byte) (eventType string, object []byte, er
 	return eventType, object, err
 }
 
+// ReadWatch reads a watch of JSON frames to its end and calls F for each, with its event type and object.
+// What F is given is valid only during the call. An error of F ends the reading and is returned.
+func ReadWatch(r io.Reader, f func(eventType string, object []byte) error) error {
+	// etcd bounds objects to a few MiB; the limit is against a stream that is no watch at all.
+	s := &jsonSplitter{limit: 64 << 20}
+	piece := make([]byte, 64<<10)
+	for {
+		n, readErr := r.Read(piece)
+		var err error
+		splitErr := s.feed(piece[:n], func(frame []byte) {
+			if err != nil {
+				return
+			}
+			var eventType string
+			var object []byte
+			if eventType, object, err = watchFrame(mediaJSON, frame); err == nil {
+				err = f(eventType, object)
+			}
+		})
+		switch {
+		case err != nil:
+			return err
+		case splitErr != nil:
+			return splitErr
+		case s.oversized() > 0:
+			return errTooLarge
+		case readErr == io.EOF:
+			return nil
+		case readErr != nil:
+			return readErr
+		}
+	}
+}
+
 // protobufFrame: a metav1.WatchEvent without an envelope, whose object has one.
 func protobufFrame(frame []byte) (eventType string, object []byte, err error) {
 	var e metav1.WatchEvent

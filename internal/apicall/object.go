@@ -1,6 +1,8 @@
 package apicall
 
 import (
+	"bytes"
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -16,6 +18,10 @@ type Meta struct {
 	Namespace, Name, UID string
 	ResourceVersion      string
 	Generation           int64
+	// Continue is a list's token for its next page.
+	Continue string
+	// InitialEventsEnd marks the bookmark that ends the initial events of a streaming list.
+	InitialEventsEnd bool
 	// Writer is the field manager that last changed the object, "" where managedFields don't say.
 	Writer string
 
@@ -76,6 +82,10 @@ func (m *Meta) metadata(b []byte, v span) error {
 			m.ResourceVersion = text(b, v)
 		case "generation":
 			m.Generation, _ = strconv.ParseInt(string(v.of(b)), 10, 64)
+		case "continue":
+			m.Continue = text(b, v)
+		case "annotations":
+			m.InitialEventsEnd = bytes.Contains(v.of(b), initialEventsEnd)
 		case "managedFields":
 			if isArray(b, v) {
 				return m.managers(b, v)
@@ -85,6 +95,10 @@ func (m *Meta) metadata(b []byte, v span) error {
 	})
 	return err
 }
+
+// initialEventsEnd is the annotation metav1.InitialEventsAnnotationKey, as the API server writes it into a
+// bookmark that has no other.
+var initialEventsEnd = []byte(`"k8s.io/initial-events-end":"true"`)
 
 // managers finds the last writer: the API server sets the time of a manager's entry when that manager
 // changes a field or its value (structured-merge-diff, "time" of ManagedFieldsEntry). The times have a
@@ -168,15 +182,25 @@ func (m *Meta) identify(id *traces.Identity) {
 	id.Generation = m.Generation
 }
 
-// list is a list answer taken apart.
-type list struct {
-	envelope []byte // the list without its items
-	items    [][]byte
+// List is a list answer taken apart.
+type List struct {
+	Meta
+	Envelope []byte // the list without its items
+	// Items are the objects, each with kind and apiVersion; they may share memory with the answer.
+	Items [][]byte
 }
 
-// parseList takes a list, or a Table, apart. ok is false when the answer is neither.
-func parseList(body []byte) (l list, ok bool, err error) {
-	var kind, apiVersion string
+// ParseList takes a list, or a Table, apart.
+func ParseList(body []byte) (*List, error) {
+	l, ok, err := parseList(body)
+	if err == nil && !ok {
+		err = errors.New("no list")
+	}
+	return &l, err
+}
+
+// parseList: ok is false when the answer is no list.
+func parseList(body []byte) (l List, ok bool, err error) {
 	var kept, items []span // members of the envelope, from the key's quote on
 	last := skipSpace(body, 0) + 1
 	_, err = members(body, 0, func(key string, v span) error {
@@ -187,14 +211,18 @@ func parseList(body []byte) (l list, ok bool, err error) {
 		last = v.end
 		switch key {
 		case "kind":
-			kind = text(body, v)
+			l.Kind = text(body, v)
 		case "apiVersion":
-			apiVersion = text(body, v)
+			l.APIVersion = text(body, v)
+		case "metadata":
+			if err := l.metadata(body, v); err != nil {
+				return err
+			}
 		case "items", "rows":
+			ok = true
 			if !isArray(body, v) {
 				return nil // null: an empty list
 			}
-			ok = true
 			_, err := elements(body, v.start, func(v span) error {
 				items = append(items, v)
 				return nil
@@ -207,28 +235,28 @@ func parseList(body []byte) (l list, ok bool, err error) {
 		return nil
 	})
 	if err != nil || !ok {
-		return list{}, ok, err
+		return List{}, ok, err
 	}
-	l.envelope = append(l.envelope, '{')
+	l.Envelope = append(l.Envelope, '{')
 	for i, s := range kept {
 		if i > 0 {
-			l.envelope = append(l.envelope, ',')
+			l.Envelope = append(l.Envelope, ',')
 		}
-		l.envelope = append(l.envelope, s.of(body)...)
+		l.Envelope = append(l.Envelope, s.of(body)...)
 	}
-	l.envelope = append(l.envelope, '}')
-	itemKind := strings.TrimSuffix(kind, "List")
+	l.Envelope = append(l.Envelope, '}')
+	itemKind := strings.TrimSuffix(l.Kind, "List")
 	for _, s := range items {
 		item := s.of(body)
-		if kind == "Table" {
+		if l.Kind == "Table" {
 			if item, err = rowObject(item); err != nil {
-				return list{}, true, err
+				return List{}, true, err
 			}
 			if item == nil {
 				continue
 			}
 		}
-		l.items = append(l.items, withType(item, itemKind, apiVersion))
+		l.Items = append(l.Items, withType(item, itemKind, l.APIVersion))
 	}
 	return l, true, nil
 }

@@ -1,0 +1,103 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"github.com/opreplay/opreplay/internal/cli"
+	"github.com/opreplay/opreplay/recorder"
+)
+
+func newCaptureCmd() *cobra.Command {
+	var o recorder.Options
+	var access recorder.Access
+	var all bool
+	cmd := &cobra.Command{
+		Use:   "capture --out TRACE",
+		Short: "Record what changes in a cluster, through watches",
+		Long: `capture lists and watches all resources of a cluster, or those that --resource names, and writes
+every object and every change of one to the trace. Custom resources are included, those of CRDs that are
+created meanwhile too. It resumes over disconnects and says in the trace what it may have missed.
+
+It runs until ^C or --duration. It needs the rights to list and watch; what it may not see is stated.`,
+		Example: `  # everything, until ^C
+  oprec capture --out t.optrace
+
+  # two resources of one namespace for five minutes
+  oprec capture --out t.optrace --resource deployments.apps --resource po -n shop --duration 5m
+
+  # without the chatter
+  oprec capture --out t.optrace --exclude events --exclude leases.coordination.k8s.io`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if all && len(o.Resources) > 0 {
+				return cli.Usagef("--all and --resource exclude each other")
+			}
+			if err := prepare(cmd, &o, access); err != nil {
+				return err
+			}
+			r, err := recorder.Capture(cmd.Context(), o)
+			return finish(cmd.OutOrStdout(), r, err)
+		},
+	}
+	recordingFlags(cmd, &o, &access)
+	watchFlags(cmd, &o)
+	cmd.Flags().BoolVar(&all, "all", false, "all resources, which is the default")
+	return cmd
+}
+
+// recordingFlags are those of every command that records.
+func recordingFlags(cmd *cobra.Command, o *recorder.Options, a *recorder.Access) {
+	f := cmd.Flags()
+	f.StringVar(&o.Out, "out", "", "trace folder to make, such as t.optrace (required)")
+	f.DurationVar(&o.Duration, "duration", 0, "end after this time, such as 90s (0: at ^C)")
+	f.BoolVar(&o.IncludeSecrets, "include-secrets", false, "record the values of Secrets and tokens instead of keyed hashes")
+	f.StringVar(&a.Kubeconfig, "kubeconfig", "", "kubeconfig file (default: KUBECONFIG, ~/.kube/config, or the pod's service account)")
+	f.StringVar(&a.Context, "context", "", "context of the kubeconfig (default: its current one)")
+	f.StringVar(&a.As, "as", "", "user to impersonate, such as system:serviceaccount:NAMESPACE:NAME")
+	f.StringSliceVar(&a.AsGroups, "as-group", nil, "group to impersonate; repeatable")
+	_ = cmd.MarkFlagDirname("out")
+	_ = cmd.MarkFlagFilename("kubeconfig")
+}
+
+// watchFlags choose what is watched.
+func watchFlags(cmd *cobra.Command, o *recorder.Options) {
+	f := cmd.Flags()
+	f.StringSliceVarP(&o.Resources, "resource", "r", nil, "resource to watch, named as for kubectl (pods, po, deployments.apps); repeatable (default: all)")
+	f.StringSliceVar(&o.Exclude, "exclude", nil, "resource not to watch; repeatable")
+	f.StringSliceVarP(&o.Namespaces, "namespace", "n", nil, "namespace to watch; repeatable (default: all)")
+}
+
+// prepare checks the flags and finds the cluster.
+func prepare(cmd *cobra.Command, o *recorder.Options, a recorder.Access) (err error) {
+	if o.Out == "" {
+		return cli.Usagef("--out is missing: name the trace folder to make, as in --out t.optrace")
+	}
+	if o.Duration < 0 {
+		return cli.Usagef("--duration %s: want a positive time", o.Duration)
+	}
+	if o.Config, o.Namespace, err = a.Load(); err != nil {
+		return err
+	}
+	o.Tool = "oprec " + cli.ThisBuild().Version
+	o.Progress = cli.NewProgress(os.Stderr)
+	stderr := cmd.ErrOrStderr()
+	progress := o.Progress
+	o.Note = func(format string, args ...any) {
+		progress.Done()
+		_, _ = fmt.Fprintf(stderr, "oprec: "+format+"\n", args...)
+	}
+	return nil
+}
+
+// finish prints what was recorded.
+func finish(w io.Writer, r *recorder.Result, err error) error {
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintln(w, r.Summary())
+	return err
+}

@@ -1,0 +1,47 @@
+package main
+
+import (
+	"github.com/spf13/cobra"
+
+	"github.com/opreplay/opreplay/recorder"
+)
+
+func newRunCmd() *cobra.Command {
+	var o recorder.RunOptions
+	var access recorder.Access
+	cmd := &cobra.Command{
+		Use:   "run --out TRACE -- COMMAND [ARGUMENT…]",
+		Short: "Run an operator locally and record all that it sees, does and logs",
+		Long: `run starts the operator with KUBECONFIG set to a recording proxy, and records its API calls, what its
+watches deliver, its log, and with them every change in the cluster, as oprec capture does. It ends when
+the operator ends, at ^C or after --duration; the operator is asked by SIGTERM and killed after --grace.
+
+{kubeconfig} in an argument stands for the proxy's kubeconfig, for operators that do not read KUBECONFIG.`,
+		Example: `  # until ^C
+  oprec run --out t.optrace -- ./manager --metrics-bind-address=0
+
+  # as the operator's own service account, for two minutes
+  oprec run --out t.optrace --as system:serviceaccount:shop:shop-operator --duration 2m -- ./manager
+
+  # an operator that takes the file by a flag
+  oprec run --out t.optrace -- ./operator --config={kubeconfig}`,
+		Args: cobra.ArbitraryArgs,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			o.Command = args
+			if err := prepare(cmd, &o.Options, access); err != nil {
+				return err
+			}
+			o.Stdout, o.Stderr = cmd.OutOrStdout(), cmd.ErrOrStderr()
+			r, err := recorder.Run(cmd.Context(), o)
+			return finish(cmd.ErrOrStderr(), r, err)
+		},
+	}
+	recordingFlags(cmd, &o.Options, &access)
+	watchFlags(cmd, &o.Options)
+	f := cmd.Flags()
+	f.SetInterspersed(false)
+	f.StringVar(&o.Name, "name", "", "the operator's name in the trace (default: the command's base name)")
+	f.DurationVar(&o.Grace, "grace", 0, "how long the operator may take to end after SIGTERM (default 10s)")
+	f.BoolVar(&o.NoCapture, "no-capture", false, "record the operator's own calls and watches alone")
+	return cmd
+}

@@ -1,0 +1,227 @@
+package recorder
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/go-logr/logr"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/klog/v2"
+
+	"github.com/opreplay/opreplay/internal/cli"
+	"github.com/opreplay/opreplay/traces"
+)
+
+// Capture records what a cluster's watches tell, until CTX or the duration ends.
+func Capture(ctx context.Context, o Options) (*Result, error) {
+	c, err := reach(ctx, o.Config)
+	if err != nil {
+		return nil, err
+	}
+	plan, err := newPlan(ctx, c, &o)
+	if err != nil {
+		return nil, err
+	}
+	s, err := newSession(ctx, &o, c, "capture", plan.manifest())
+	if err != nil {
+		return nil, err
+	}
+	return s.finish(s.capture(plan), nil)
+}
+
+func (s *session) capture(plan *plan) error {
+	c, err := s.startCapture(plan)
+	if err != nil {
+		return err
+	}
+	s.report()
+	<-s.ctx.Done()
+	c.wait()
+	return nil
+}
+
+// capture is a set of reflectors, one a resource (and namespace).
+type capture struct {
+	s      *session
+	plan   *plan
+	client rest.Interface
+	ctx    context.Context
+	wg     sync.WaitGroup
+
+	mu          sync.Mutex
+	running     map[string]*watcher // by stream
+	established map[string]bool     // CRDs, by name
+}
+
+// watcher is one reflector under way.
+type watcher struct {
+	resource traces.Resource
+	store    *store
+	cancel   context.CancelFunc
+	ended    chan struct{}
+	absent   bool // the API server no longer serves it; guarded by capture.mu
+}
+
+// syncTimeout is how long the first lists may take together before the recording goes on without the
+// stragglers (a broken aggregated API server never answers).
+const syncTimeout = time.Minute
+
+// startCapture starts all reflectors and returns when their first lists are in the trace. Without a
+// plan there is nothing to capture.
+func (s *session) startCapture(plan *plan) (*capture, error) {
+	if plan == nil {
+		return nil, nil
+	}
+	client, err := rawClient(s.cluster.config)
+	if err != nil {
+		return nil, cli.Usagef("the kubeconfig: %w", err)
+	}
+	c := &capture{s: s, plan: plan, client: client, running: map[string]*watcher{}, established: map[string]bool{}}
+	// client-go logs each broken watch; the trace has them as losses.
+	c.ctx = klog.NewContext(s.ctx, logr.Discard())
+	for _, l := range plan.losses {
+		s.lose(l)
+		s.o.note("%s: %s", l.Source, l.Reason)
+	}
+	for _, r := range plan.resources {
+		c.start(r)
+	}
+	c.awaitSync()
+	return c, nil
+}
+
+// rawClient is a REST client for all groups at once.
+func rawClient(config *rest.Config) (rest.Interface, error) {
+	config = rest.CopyConfig(config)
+	config.NegotiatedSerializer = scheme.Codecs.WithoutConversion() // for Status answers
+	return rest.UnversionedRESTClientFor(config)
+}
+
+func (c *capture) awaitSync() {
+	timeout := time.NewTimer(syncTimeout)
+	defer timeout.Stop()
+	for _, w := range c.watchers() {
+		select {
+		case <-w.store.synced:
+		case <-w.ended:
+		case <-c.ctx.Done():
+			return
+		case <-timeout.C:
+			timeout.Reset(0) // for the others too
+			c.s.lose(newLoss(w.store.stream, -1, fmt.Sprintf("no first list within %s; recorded from when it comes", syncTimeout)))
+			c.s.o.note("%s: no first list yet", w.store.stream)
+		}
+	}
+}
+
+func (c *capture) watchers() []*watcher {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	out := make([]*watcher, 0, len(c.running))
+	for _, w := range c.running {
+		out = append(out, w)
+	}
+	slices.SortFunc(out, func(a, b *watcher) int { return strings.Compare(a.store.stream, b.store.stream) })
+	return out
+}
+
+// start watches a resource that isn't watched yet.
+func (c *capture) start(r traces.Resource) {
+	namespaces := []string{""}
+	if r.Namespaced && len(c.s.o.Namespaces) > 0 {
+		namespaces = c.s.o.Namespaces
+	}
+	for _, ns := range namespaces {
+		c.startIn(r, ns)
+	}
+}
+
+func (c *capture) startIn(r traces.Resource, namespace string) {
+	gvr := gvrOf(&r)
+	w := &watcher{resource: r, store: newStore(c.s, gvr, namespace), ended: make(chan struct{})}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if old := c.running[w.store.stream]; (old != nil && !old.absent) || c.ctx.Err() != nil {
+		return
+	}
+	c.running[w.store.stream] = w
+	if c.plan.follow && gvr.GroupResource() == crds {
+		w.store.changed, w.store.removed = c.follow, c.unfollow
+	}
+	ctx, cancel := context.WithCancel(c.ctx)
+	w.cancel = cancel
+	source := newRawSource(c.client, gvr, namespace)
+	source.refused = w.store.refused
+	source.failed = func(err error) { c.failed(w, err) }
+	reflector := cache.NewReflectorWithOptions(source, nil, w.store, cache.ReflectorOptions{Name: w.store.stream})
+	c.wg.Go(func() {
+		defer cancel()
+		reflector.RunWithContext(ctx)
+		c.mu.Lock()
+		if c.running[w.store.stream] == w {
+			delete(c.running, w.store.stream)
+		}
+		c.mu.Unlock()
+		close(w.ended)
+	})
+}
+
+// failed hears of a list or watch that failed. What will not change by asking again ends the watcher.
+func (c *capture) failed(w *watcher, err error) {
+	if c.ctx.Err() != nil {
+		return
+	}
+	switch {
+	case apierrors.IsNotFound(err):
+		// A CRD that is gone, whose objects' ends the watch delivered; it may come back. Or one that is
+		// so young that the server doesn't serve it yet: then asking again helps.
+		if c.absent(w) {
+			w.cancel()
+			if !w.store.isSynced() {
+				c.give(w, "the API server does not serve it")
+			}
+		}
+	case apierrors.IsForbidden(err):
+		w.cancel()
+		c.give(w, fmt.Sprintf("the user %q may not list and watch it", c.s.cluster.user))
+	case apierrors.IsMethodNotSupported(err), apierrors.IsNotAcceptable(err):
+		w.cancel()
+		c.give(w, err.Error())
+	}
+}
+
+func (c *capture) give(w *watcher, reason string) {
+	c.s.lose(newLoss(w.store.stream, -1, "not watched: "+reason))
+	c.s.o.note("%s is not recorded: %s", w.store.stream, reason)
+}
+
+// wait returns when all reflectors have ended, which their context makes them do.
+func (c *capture) wait() {
+	if c != nil {
+		c.wg.Wait()
+	}
+}
+
+func (st *store) isSynced() bool {
+	select {
+	case <-st.synced:
+		return true
+	default:
+		return false
+	}
+}
+
+// absent marks a watcher whose CRD is gone.
+func (c *capture) absent(w *watcher) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	w.absent = c.plan.follow && !c.established[gvrOf(&w.resource).GroupResource().String()]
+	return w.absent
+}

@@ -1,0 +1,175 @@
+package recorder
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/opreplay/opreplay/internal/cli"
+	"github.com/opreplay/opreplay/internal/oplog"
+	"github.com/opreplay/opreplay/sim/process"
+	"github.com/opreplay/opreplay/traces"
+)
+
+// Run starts an operator behind a recording proxy and records it, and the cluster with it, until it
+// ends, CTX ends or the duration is over; then the operator is asked to end.
+func Run(ctx context.Context, o RunOptions) (*Result, error) {
+	operator, err := newOperator(&o)
+	if err != nil {
+		return nil, err
+	}
+	c, err := reach(ctx, o.Config)
+	if err != nil {
+		return nil, err
+	}
+	var plan *plan
+	if !o.NoCapture {
+		if plan, err = newPlan(ctx, c, &o.Options); err != nil {
+			return nil, err
+		}
+	}
+	s, err := newSession(ctx, &o.Options, c, "run", plan.manifest())
+	if err != nil {
+		return nil, err
+	}
+	if isServiceAccount(c.user) {
+		operator.Users = []string{c.user}
+	}
+	return s.finish(s.run(&o, operator, plan), operator)
+}
+
+// newOperator finds the command before anything else is touched.
+func newOperator(o *RunOptions) (*traces.Operator, error) {
+	if len(o.Command) == 0 {
+		return nil, cli.Usagef("no operator command: write it after --, as in: oprec run --out t.optrace -- ./manager")
+	}
+	path, err := exec.LookPath(o.Command[0])
+	switch {
+	case errors.Is(err, exec.ErrDot):
+		return nil, cli.Usagef("operator command %s: not on the PATH, only in this folder; say ./%s", o.Command[0], o.Command[0])
+	case errors.Is(err, exec.ErrNotFound):
+		return nil, cli.Usagef("operator command %s: not on the PATH", o.Command[0])
+	case errors.Is(err, fs.ErrPermission):
+		return nil, cli.Usagef("operator command %s: not an executable file", o.Command[0])
+	case err != nil:
+		return nil, cli.Usagef("operator command %s: no such file", o.Command[0])
+	}
+	name := o.Name
+	if name == "" {
+		name = filepath.Base(path)
+	}
+	sum, err := hashFile(path)
+	if err != nil {
+		return nil, cli.Usagef("operator command %s: %w", o.Command[0], pathless(err))
+	}
+	return &traces.Operator{Process: name, Command: o.Command, BinarySHA256: sum}, nil
+}
+
+func hashFile(path string) (string, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return "", err
+	}
+	defer func() { _ = f.Close() }()
+	h := sha256.New()
+	if _, err := io.Copy(h, f); err != nil {
+		return "", err
+	}
+	return hex.EncodeToString(h.Sum(nil)), nil
+}
+
+// run has the world recorded before the operator can change it.
+func (s *session) run(o *RunOptions, operator *traces.Operator, plan *plan) (err error) {
+	capture, err := s.startCapture(plan)
+	if err != nil {
+		return err
+	}
+	defer capture.wait()
+	defer s.cancel(nil)
+	door, err := s.openDoor("127.0.0.1:0", "", operator.Process, false)
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if closeErr := door.close(); err == nil {
+			err = closeErr
+		}
+	}()
+	home, err := os.MkdirTemp("", "oprec-home-")
+	if err != nil {
+		return cli.CannotRun(err)
+	}
+	defer func() { _ = os.RemoveAll(home) }()
+	p, err := process.Wall{}.Start(process.Spec{
+		Name: operator.Process, Command: o.Command, Kubeconfig: door.Kubeconfig, Home: home,
+		Env:    append(append(os.Environ(), o.Env...), "KUBECONFIG="+door.Kubeconfig),
+		Output: s.output(o, operator.Process),
+	})
+	if err != nil {
+		return err
+	}
+	reported := make(chan struct{})
+	go func() {
+		defer close(reported)
+		s.report()
+	}()
+	select {
+	case <-p.Done():
+	case <-s.ctx.Done():
+		grace := o.Grace
+		if grace == 0 {
+			grace = 10 * time.Second
+		}
+		p.Stop(grace)
+	}
+	exit := p.Exit()
+	operator.ExitCode, operator.ExitedByRecord = &exit.Code, exit.Stopped
+	if s.ctx.Err() == nil {
+		s.settle(capture)
+	}
+	s.cancel(nil)
+	<-reported
+	return nil
+}
+
+// settleTime lets the watches deliver what the operator wrote last.
+const settleTime = 500 * time.Millisecond
+
+func (s *session) settle(c *capture) {
+	if c == nil {
+		return
+	}
+	select {
+	case <-time.After(settleTime):
+	case <-s.ctx.Done():
+	}
+}
+
+// output passes the operator's lines on and records them.
+func (s *session) output(o *RunOptions, name string) func(stream, line string) {
+	log := process.LogTo(s, name, time.Now)
+	return func(stream, line string) {
+		log(stream, line)
+		w := o.Stderr
+		if stream == "stdout" {
+			w = o.Stdout
+		}
+		if w == nil {
+			return
+		}
+		if cut, ok := strings.CutSuffix(line, oplog.Continues); ok {
+			_, _ = io.WriteString(w, cut)
+			return
+		}
+		_, _ = fmt.Fprintln(w, line)
+	}
+}

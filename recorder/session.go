@@ -1,0 +1,217 @@
+package recorder
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/opreplay/opreplay/internal/apicall"
+	"github.com/opreplay/opreplay/internal/cli"
+	"github.com/opreplay/opreplay/traces"
+)
+
+// session is one trace being recorded, whatever its sources. It is the Appender that they write to.
+type session struct {
+	o       *Options
+	cluster *cluster
+	w       *traces.Writer
+	redact  apicall.Redactor
+	tap     *apicall.Tap // nil without a proxy
+	// ctx ends with the caller's, with the duration, or with a trace that takes no more.
+	ctx    context.Context
+	cancel context.CancelCauseFunc
+	stop   context.CancelFunc // of the duration
+
+	events, requests, logs, bytes, lost atomic.Int64
+
+	mu      sync.Mutex
+	clients map[string]*client // by process
+}
+
+// client is what the calls of a process have in common.
+type client struct{ agents, users, managers []string }
+
+// maxNames bounds the names kept of one client.
+const maxNames = 32
+
+// errDuration ends a recording whose time is over.
+var errDuration = errors.New("the duration is over")
+
+func newSession(ctx context.Context, o *Options, c *cluster, source string, resources []traces.Resource) (*session, error) {
+	s := &session{o: o, cluster: c, redact: o.redactor(), clients: map[string]*client{}}
+	secrets := "hmac-sha256"
+	if o.IncludeSecrets {
+		secrets = "none"
+	}
+	w, err := traces.Create(o.Out, traces.Manifest{
+		Created: time.Now().UTC(), Tool: o.Tool, Source: source,
+		Cluster:    traces.Cluster{Version: c.version, Server: c.server},
+		Resources:  resources,
+		Namespaces: o.Namespaces,
+		Redaction:  traces.Redaction{Secrets: secrets},
+	}, traces.WriterOptions{})
+	if err != nil {
+		return nil, err
+	}
+	s.w = w
+	s.stop = func() {}
+	if o.Duration > 0 {
+		ctx, s.stop = context.WithTimeoutCause(ctx, o.Duration, errDuration)
+	}
+	s.ctx, s.cancel = context.WithCancelCause(ctx)
+	return s, nil
+}
+
+// Append implements traces.Appender.
+func (s *session) Append(r traces.Record) error {
+	switch r := r.(type) {
+	case *traces.WatchEvent:
+		s.events.Add(1)
+		s.bytes.Add(int64(len(r.Object)))
+	case *traces.Request:
+		s.requests.Add(1)
+		s.bytes.Add(int64(len(r.RequestBody) + len(r.ResponseBody)))
+		s.meet(r)
+	case *traces.Log:
+		s.logs.Add(1)
+	}
+	err := s.w.Append(r)
+	if err != nil {
+		s.fail(err)
+	}
+	return err
+}
+
+// Seq implements traces.Appender.
+func (s *session) Seq() int64 { return s.w.Seq() }
+
+// fail ends the recording: a trace that can't be written is no reason to go on.
+func (s *session) fail(err error) {
+	s.cancel(cli.CannotRun(fmt.Errorf("write the trace %s: %w", s.o.Out, err)))
+}
+
+func (s *session) lose(l traces.Loss) {
+	s.lost.Add(1)
+	s.w.Lose(l)
+}
+
+// meet remembers what a process's calls have in common, to tell them from everybody else's later.
+func (s *session) meet(r *traces.Request) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	c := s.clients[r.Process]
+	if c == nil {
+		if len(s.clients) >= maxNames {
+			return
+		}
+		c = &client{}
+		s.clients[r.Process] = c
+	}
+	note(&c.agents, r.UserAgent)
+	note(&c.managers, r.FieldManager)
+	if isServiceAccount(r.User) {
+		// Any other user may be a person with several tools; it doesn't tell the operator apart.
+		note(&c.users, r.User)
+	}
+}
+
+func note(names *[]string, name string) {
+	if name != "" && len(*names) < maxNames && !slices.Contains(*names, name) {
+		*names = append(*names, name)
+	}
+}
+
+// operators are the manifest's entries of the processes that called.
+func (s *session) operators() []traces.Operator {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var out []traces.Operator
+	for process, c := range s.clients {
+		out = append(out, traces.Operator{
+			Process: process, UserAgents: c.agents, Users: c.users, FieldManagers: c.managers,
+		})
+	}
+	slices.SortFunc(out, func(a, b traces.Operator) int {
+		if a.Process < b.Process {
+			return -1
+		}
+		return 1
+	})
+	return out
+}
+
+// finish completes the trace. ERR is what went wrong before; the trace is closed in any case.
+func (s *session) finish(err error, operator *traces.Operator) (*Result, error) {
+	if cause := context.Cause(s.ctx); err == nil && cause != nil && !isEnd(cause) {
+		err = cause
+	}
+	s.cancel(nil)
+	s.stop()
+	if s.tap != nil {
+		for _, l := range s.tap.Losses() {
+			s.lose(l)
+		}
+	}
+	operators := s.operators()
+	if operator != nil {
+		operators = mergeOperator(operators, *operator)
+	}
+	updateErr := s.w.Update(func(m *traces.Manifest) { m.Operators = operators })
+	closeErr := s.w.Close()
+	if err == nil {
+		err = errors.Join(updateErr, closeErr)
+		if err != nil {
+			err = cli.CannotRun(fmt.Errorf("write the trace %s: %w", s.o.Out, err))
+		}
+	}
+	r := &Result{
+		Dir: s.o.Out, Events: s.events.Load(), Requests: s.requests.Load(), Logs: s.logs.Load(), Losses: s.lost.Load(),
+	}
+	if operator != nil {
+		r.Exit, r.ExitedByRecorder = operator.ExitCode, operator.ExitedByRecord
+	}
+	return r, err
+}
+
+// isEnd: the ends that a recording is meant to have.
+func isEnd(err error) bool {
+	return errors.Is(err, context.Canceled) || errors.Is(err, errDuration) || errors.Is(err, context.DeadlineExceeded)
+}
+
+// mergeOperator adds what the recorder knows of the process that it started to what its calls showed.
+func mergeOperator(all []traces.Operator, started traces.Operator) []traces.Operator {
+	for i := range all {
+		if all[i].Process == started.Process {
+			started.UserAgents, started.Users, started.FieldManagers = all[i].UserAgents, all[i].Users, all[i].FieldManagers
+			all[i] = started
+			return all
+		}
+	}
+	return append(all, started)
+}
+
+// report keeps the progress line up to date until the recording ends.
+func (s *session) report() {
+	if s.o.Progress == nil {
+		return
+	}
+	defer s.o.Progress.Done()
+	tick := time.NewTicker(time.Second)
+	defer tick.Stop()
+	began, before := time.Now(), int64(0)
+	for {
+		select {
+		case <-s.ctx.Done():
+			return
+		case <-tick.C:
+		}
+		events := s.events.Load()
+		s.o.Progress.Set("recording %s: %d events (%d/s), %d calls, %.1f MB of JSON into %s; ^C ends it",
+			time.Since(began).Round(time.Second), events, events-before, s.requests.Load(), float64(s.bytes.Load())/1e6, s.o.Out)
+		before = events
+	}
+}
