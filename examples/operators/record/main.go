@@ -1,0 +1,180 @@
+// Command record makes the bundled traces: for each operator of the zoo a fresh etcd and kube-apiserver,
+// the faulty twin under the recorder, and the user's session of package scenario.
+//
+//	make record              # all of them, into traces/cases
+//	go run ./examples/operators/record statusrace
+//
+// Run it in the root of a clone after `make build`: the traces name the operators by their path from there,
+// bin/zoo/NAME, and no other path of the machine. A trace that is there already is replaced when the new one
+// is complete.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"k8s.io/client-go/rest"
+
+	"github.com/opreplay/opreplay/examples/operators"
+	"github.com/opreplay/opreplay/examples/operators/scenario"
+	"github.com/opreplay/opreplay/internal/livecluster"
+	"github.com/opreplay/opreplay/recorder"
+)
+
+// sizeLimit is what a bundled trace may weigh; all of them are in every clone and in the binary of opsim.
+const sizeLimit = 300 << 10
+
+// startLimit is how long an operator may take until its workers run.
+const startLimit = 60 * time.Second
+
+func main() {
+	out := flag.String("out", "traces/cases", "folder for the traces")
+	zoo := flag.String("zoo", "bin/zoo", "folder of the operators' binaries")
+	fixed := flag.Bool("fixed", false, "record the mended twins")
+	flag.Parse()
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	if err := run(ctx, *out, *zoo, *fixed, flag.Args()); err != nil {
+		fmt.Fprintln(os.Stderr, "record:", err)
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context, out, zoo string, fixed bool, names []string) error {
+	if len(names) == 0 {
+		for _, o := range operators.Zoo() {
+			names = append(names, o.Name)
+		}
+	}
+	for _, name := range names {
+		s, err := scenario.For(name)
+		if err != nil {
+			return err
+		}
+		command := []string{filepath.Join(zoo, name)}
+		if fixed {
+			command = append(command, "--fixed")
+		}
+		if err := record(ctx, s, command, filepath.Join(out, name+".optrace")); err != nil {
+			return fmt.Errorf("%s: %w", name, err)
+		}
+	}
+	return nil
+}
+
+// record records one session on a cluster of its own and puts the trace in its place.
+func record(ctx context.Context, s scenario.Scenario, command []string, out string) error {
+	cluster, err := livecluster.Up(ctx, livecluster.Options{Progress: func(format string, args ...any) {
+		fmt.Fprintf(os.Stderr, format+"\n", args...)
+	}})
+	if err != nil {
+		return err
+	}
+	defer cluster.Stop()
+	if err := s.Install(ctx, cluster.Config()); err != nil {
+		return err
+	}
+	fresh := out + ".new"
+	if err := os.RemoveAll(fresh); err != nil {
+		return err
+	}
+	result, err := session(ctx, s, cluster.Config(), command, fresh)
+	if err != nil {
+		return err
+	}
+	size, err := folderSize(fresh)
+	if err != nil {
+		return err
+	}
+	fmt.Printf("%s: %d events, %d requests, %d log lines, %d kB\n",
+		out, result.Events, result.Requests, result.Logs, size>>10)
+	if result.Losses > 0 {
+		return fmt.Errorf("the trace lacks something: see losses in %s/manifest.json", fresh)
+	}
+	if size > sizeLimit {
+		return fmt.Errorf("%s is %d kB; a bundled trace may have %d", fresh, size>>10, sizeLimit>>10)
+	}
+	if err := os.RemoveAll(out); err != nil {
+		return err
+	}
+	return os.Rename(fresh, out)
+}
+
+// session runs the operator under the recorder while the user plays.
+func session(ctx context.Context, s scenario.Scenario, config *rest.Config, command []string, out string) (*recorder.Result, error) {
+	recording, end := context.WithCancel(ctx)
+	defer end()
+	working := &lookout{phrase: "Starting workers", seen: make(chan struct{})}
+	var result *recorder.Result
+	var failed error
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		result, failed = recorder.Run(recording, recorder.RunOptions{
+			Options: recorder.Options{Out: out, Config: config, Tool: "opreplay examples/operators/record"},
+			Command: command, Stdout: working, Stderr: working,
+		})
+	}()
+	err := working.wait(ctx, done)
+	if err == nil {
+		err = s.Play(ctx, config)
+	}
+	end()
+	<-done
+	return result, errors.Join(err, failed)
+}
+
+// lookout is a writer that waits for a phrase in what an operator prints.
+type lookout struct {
+	phrase string
+	mu     sync.Mutex
+	tail   string
+	once   sync.Once
+	seen   chan struct{}
+}
+
+func (l *lookout) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.tail += string(p)
+	if strings.Contains(l.tail, l.phrase) {
+		l.once.Do(func() { close(l.seen) })
+	}
+	l.tail = l.tail[max(0, len(l.tail)-1024):]
+	return len(p), nil
+}
+
+func (l *lookout) wait(ctx context.Context, done <-chan struct{}) error {
+	select {
+	case <-l.seen:
+		return nil
+	case <-done:
+		return errors.New("the operator ended before its workers ran")
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-time.After(startLimit):
+		return fmt.Errorf("the operator did not print %q within %v", l.phrase, startLimit)
+	}
+}
+
+func folderSize(dir string) (int64, error) {
+	var size int64
+	entries, err := os.ReadDir(dir)
+	for _, e := range entries {
+		info, err := e.Info()
+		if err != nil {
+			return 0, err
+		}
+		size += info.Size()
+	}
+	return size, err
+}
