@@ -31,6 +31,26 @@ func (q *queue[T]) pop() T {
 	return x
 }
 
+// rings remembers the last few of a series.
+type rings[T any] struct {
+	items []T
+	n     int // how many there were
+}
+
+func (r *rings[T]) add(x T) {
+	if len(r.items) < ring {
+		r.items = append(r.items, x)
+	} else {
+		r.items[r.n%ring] = x
+	}
+	r.n++
+}
+
+func (r *rings[T]) len() int { return len(r.items) }
+
+// newest is the i-th from the end.
+func (r *rings[T]) newest(i int) *T { return &r.items[(r.n-1-i)%ring] }
+
 // bodies keeps the text of objects' last versions within a limit, those that changed last: the next version
 // of an object whose text was given up can't be compared.
 type bodies struct {

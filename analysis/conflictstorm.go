@@ -140,7 +140,7 @@ func (t *contention) learn(c *Call) {
 	if behind > 0 {
 		t.behind.add(float64(behind))
 	}
-	if told := c.State.Told(c.Process, c.Base+1); told.Seq != 0 && told.Seq <= c.StartSeq {
+	if told, _ := c.State.Told(c.Process, c.Base+1); told.Seq != 0 && told.Seq <= c.StartSeq {
 		t.stale++
 		t.age.add(float64(c.Start-told.TS) / 1e9)
 	}
@@ -153,6 +153,8 @@ func (s *State) since(rv int64, f func(Author)) {
 			a := Author{RV: v.rv, Manager: v.manager}
 			if v.call != nil {
 				a.Call, a.Process, a.Manager = v.call, v.call.Process, v.call.Manager
+			} else if a.Manager == "" {
+				a.Manager = newestManager(v.body)
 			}
 			f(a)
 		}

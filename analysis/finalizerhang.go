@@ -202,9 +202,9 @@ func (d *FinalizerHang) Log(_ *Model, l *traces.Log) {
 }
 
 // Gone implements Detector.
-func (d *FinalizerHang) Gone(m *Model, s *State) {
+func (d *FinalizerHang) Gone(_ *Model, s *State) {
 	if !s.Heartbeat {
-		d.gone.push(goneObject{s.Object, m.LastTS})
+		d.gone.push(goneObject{s.Object, s.GoneAt})
 		if d.gone.len() > maxGone {
 			d.gone.pop()
 		}
@@ -215,7 +215,7 @@ func (d *FinalizerHang) Gone(m *Model, s *State) {
 		if d.ended[resource] == nil {
 			d.ended[resource] = &lives{reservoir{size: maxLives}}
 		}
-		d.ended[resource].r.add(float64(m.LastTS-x.since) / 1e9)
+		d.ended[resource].r.add(float64(s.GoneAt-x.since) / 1e9)
 	}
 }
 
@@ -298,7 +298,7 @@ func (d *FinalizerHang) judge(m *Model, s *State, x *dying) hung {
 	if x.owner == nil {
 		return h
 	}
-	h.told = s.Told(x.owner, x.rv)
+	h.told, _ = s.Told(x.owner, x.rv)
 	switch {
 	case worst.n >= d.MinRefused:
 		h.class = refused
@@ -322,7 +322,7 @@ func (d *FinalizerHang) guess(m *Model, s *State, x *dying, worst refusal) *Proc
 	}
 	var only *Process
 	for _, p := range m.nth {
-		if s.Told(p, x.rv).Seq == 0 {
+		if told, _ := s.Told(p, x.rv); told.Seq == 0 {
 			continue
 		}
 		if only != nil {

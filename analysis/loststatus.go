@@ -266,8 +266,8 @@ func (d *LostStatus) unknowing(c *Change, e *edit, l *jsontext.Leaf, leaves []js
 	if !call.Wholesale() || call == e.author.Call {
 		return "", false
 	}
-	knew := c.State.knew(call.Process, &e.author)
-	if call.Process != nil && call.Process.Watches && (knew.Seq == 0 || knew.Seq > call.StartSeq) {
+	knew, exact := c.State.knew(call.Process, &e.author)
+	if call.Process != nil && call.Process.Watches && exact && (knew.Seq == 0 || knew.Seq > call.StartSeq) {
 		return Sure, true
 	}
 	if c.Generation != e.generation || call.Start-knew.TS > d.StaleFor {
@@ -279,12 +279,12 @@ func (d *LostStatus) unknowing(c *Change, e *edit, l *jsontext.Leaf, leaves []js
 
 // knew is when the process could first know of a version: told by a watch or a get, or as the answer to its
 // own write.
-func (s *State) knew(p *Process, a *Author) Delivery {
-	knew := s.Told(p, a.RV)
+func (s *State) knew(p *Process, a *Author) (knew Delivery, exact bool) {
+	knew, exact = s.Told(p, a.RV)
 	if a.Process == p && a.Call != nil && (knew.Seq == 0 || a.Call.Seq < knew.Seq) {
-		knew = Delivery{RV: a.RV, Seq: a.Call.Seq, TS: a.Call.TS}
+		return Delivery{RV: a.RV, Seq: a.Call.Seq, TS: a.Call.TS}, true
 	}
-	return knew
+	return knew, exact
 }
 
 // wrote is whether that part of a process ever wrote the field: then it may have meant to take it back.
@@ -410,7 +410,7 @@ func (d *LostStatus) Call(m *Model, c *Call) {
 // Gone implements Detector.
 func (d *LostStatus) Gone(m *Model, s *State) {
 	if h := d.objects[s]; h != nil {
-		d.close(m, s, h, m.LastTS)
+		d.close(m, s, h, s.GoneAt)
 		delete(d.objects, s)
 	}
 }

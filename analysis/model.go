@@ -23,8 +23,9 @@ const (
 	maxPending = 1 << 16
 	// maxTombs is how many deleted objects are remembered, to know a slow stream's late events for what they are.
 	maxTombs = 1 << 14
-	// ring is how many of an object's last versions and of its last deliveries to one process are remembered.
-	ring = 8
+	// ring is how many of an object's last writers, and of its last deliveries to one process, are remembered. The
+	// memory is taken as they come: few objects have so many.
+	ring = 64
 	// maxProcesses bounds the processes that are told apart.
 	maxProcesses = 256
 	// defaultBodies is how much text of last versions is kept when Options don't say.
@@ -91,12 +92,13 @@ type State struct {
 	Owner     string
 	Heartbeat bool
 	Gone      bool
+	// GoneAt is when its deletion was seen, or that another of its name has taken its place.
+	GoneAt int64
 
 	captured bool // the recorder's own watch has shown it
 
 	pending []*version // by RV
-	authors [ring]Author
-	written int // authors[written%ring] is next
+	authors rings[Author]
 	told    []*deliveries
 	lru     lruLinks
 }
@@ -107,8 +109,7 @@ func (s *State) Family() string { return cmp.Or(s.Owner, s.UID) }
 // deliveries are the last versions of one object that one process was told of.
 type deliveries struct {
 	process *Process
-	last    [ring]Delivery
-	n       int
+	last    rings[Delivery]
 }
 
 // Delivery is one version of an object reaching one process.
@@ -217,6 +218,8 @@ type Call struct {
 	// Empty is set when the answer carries a version that the object already had.
 	Empty              bool
 	Stack, ReconcileID int64
+
+	wake wake // for SelfLoop
 }
 
 // OK is whether the call succeeded.
@@ -383,7 +386,10 @@ func (m *Model) watch(w *traces.WatchEvent) {
 		return
 	}
 	if v.body == "" && w.Object != "" {
-		v.body, v.gen = w.Object, w.Generation
+		v.body = w.Object
+		if s.Owner == "" && s.RV == 0 {
+			s.Owner = owner(v.body)
+		}
 	}
 	v.gen = max(v.gen, w.Generation)
 	if v.manager == "" && w.Writer != "" && !strings.HasPrefix(w.Writer, "seq:") {
@@ -398,59 +404,61 @@ func (m *Model) end(s *State, w *traces.WatchEvent) {
 	for _, d := range m.detectors {
 		d.Change(m, c)
 	}
+	s.GoneAt = w.TS
 	m.gone(s)
 }
 
 func (s *State) tell(p *Process, d Delivery) {
 	for _, t := range s.told {
 		if t.process == p {
-			t.last[t.n%ring] = d
-			t.n++
+			t.last.add(d)
 			return
 		}
 	}
-	t := &deliveries{process: p, n: 1}
-	t.last[0] = d
+	t := &deliveries{process: p}
+	t.last.add(d)
 	s.told = append(s.told, t)
 }
 
-// Told is when the process was first told of a version from RV on, as far as is remembered: the zero
-// Delivery when it was not.
-func (s *State) Told(p *Process, rv int64) Delivery {
-	var first Delivery
+// Told is when the process was first told of a version from RV on: the zero Delivery when it was not. exact is
+// false when it may have been told before, longer ago than is remembered.
+func (s *State) Told(p *Process, rv int64) (first Delivery, exact bool) {
+	exact = true
 	for _, t := range s.told {
 		if t.process != p {
 			continue
 		}
-		for i := range min(t.n, ring) {
-			if d := t.last[i]; d.RV >= rv && (first.Seq == 0 || d.Seq < first.Seq) {
-				first = d
+		for i := range t.last.len() {
+			if d := t.last.newest(i); d.RV >= rv && (first.Seq == 0 || d.Seq < first.Seq) {
+				first = *d
+				exact = i < ring-1
 			}
 		}
 	}
-	return first
+	return first, exact
 }
 
 // Event is when the process got the event of exactly that version, the zero Delivery when it didn't.
-func (s *State) Event(p *Process, rv int64) Delivery {
-	var first Delivery
+func (s *State) Event(p *Process, rv int64) (event Delivery) {
 	for _, t := range s.told {
 		if t.process != p {
 			continue
 		}
-		for i := range min(t.n, ring) {
-			if d := t.last[i]; d.RV == rv && d.Event && (first.Seq == 0 || d.Seq < first.Seq) {
-				first = d
+		for i := range t.last.len() {
+			if d := t.last.newest(i); d.RV == rv && d.Event {
+				event = *d // of several the first, by a watch that was not late
+			} else if d.RV < rv-1 && event.Seq != 0 {
+				break
 			}
 		}
 	}
-	return first
+	return event
 }
 
 // Authors yields the last writers, newest first.
 func (s *State) Authors(f func(*Author) bool) {
-	for i := s.written - 1; i >= 0 && i >= s.written-ring; i-- {
-		if !f(&s.authors[i%ring]) {
+	for i := range s.authors.len() {
+		if !f(s.authors.newest(i)) {
 			return
 		}
 	}
@@ -590,11 +598,11 @@ func (m *Model) change(s *State, v *version) {
 	if c.Author.Call != nil {
 		c.Author.Call.Body = ""
 	}
-	s.authors[s.written%ring] = c.Author
-	s.written++
+	s.authors.add(c.Author)
 	s.RV, s.Generation = v.rv, v.gen
 	m.bodies.keep(s, v.body)
 	if v.deleted {
+		s.GoneAt = v.ts
 		m.gone(s)
 	}
 }
@@ -605,7 +613,6 @@ func (m *Model) metadata(s *State, c *Change) {
 		return
 	}
 	if c.Created || c.Before == "" {
-		s.Owner = owner(c.After)
 		s.Heartbeat = s.Heartbeat || heartbeatObject(s.key, c.After)
 	}
 	if s.Deleting != 0 || s.Heartbeat {
@@ -629,6 +636,7 @@ func (m *Model) metadata(s *State, c *Change) {
 // gone forgets an object, but for a tombstone.
 func (m *Model) gone(s *State) {
 	s.Gone = true
+	s.GoneAt = cmp.Or(s.GoneAt, m.LastTS)
 	m.bodies.drop(s)
 	for _, d := range m.detectors {
 		d.Gone(m, s)

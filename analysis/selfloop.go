@@ -14,9 +14,9 @@ import (
 // could be answering. The writes may go round over several objects: an owner and what it owns are one family.
 type SelfLoop struct {
 	ignore
-	// MinWrites is how many writes of one object in a row must each have been woken by an own write before.
-	// Operators that walk through phases in their status write a handful; ten without a foreign event is more
-	// than any of them needs.
+	// MinWrites is how many writes of one object in a row must each have been woken by an own write before, with
+	// no version by anybody else in between. Operators that walk through phases in their status write a
+	// handful, and passes that write several times do so after an event that is not their own.
 	MinWrites int64
 	// MinOwnSpecWrites replaces MinWrites where the loop's own writes change a spec (its generation): a
 	// stepwise rollout does so legitimately, one step each time.
@@ -29,7 +29,7 @@ type SelfLoop struct {
 	// goes on to the end of the trace is reported whatever its length, for nothing says that it would end.
 	Sustained int64
 
-	objects  map[*State]map[*Process]*loop
+	objects  map[*State]*looper
 	families map[string]*family
 	ended    map[string][]*loop // by key, those whose chain or object is no more
 }
@@ -41,24 +41,35 @@ const maxEnded = 256
 func NewSelfLoop() *SelfLoop {
 	return &SelfLoop{
 		MinWrites: 10, MinOwnSpecWrites: 30, MaxWake: 2e9, Sustained: 10e9,
-		objects: map[*State]map[*Process]*loop{}, families: map[string]*family{}, ended: map[string][]*loop{},
+		objects: map[*State]*looper{}, families: map[string]*family{}, ended: map[string][]*loop{},
 	}
 }
 
 // Name implements Detector.
 func (*SelfLoop) Name() string { return "self-loop" }
 
+// looper is an object that a recorded process wrote.
+type looper struct {
+	family string // the uid that it is counted under
+	loops  map[*Process]*loop
+}
+
 // family is what is known of the writes to an owner and what it owns.
 type family struct {
 	members int
 	foreign int64 // seq of the last version that somebody else wrote
-	writes  map[*Process]*[ring]familyWrite
-	written map[*Process]int
+	writes  map[*Process]*rings[familyWrite]
 }
 
 type familyWrite struct {
 	state   *State
 	rv, seq int64
+}
+
+// wake is the own write whose event woke the process to make a call, and that event: zero if there was none.
+type wake struct {
+	by    familyWrite
+	event Delivery
 }
 
 // loop is a chain of writes to one object by one process, each woken by an own write before it.
@@ -67,6 +78,8 @@ type loop struct {
 	process  *Process
 	writes   int64 // in this chain
 	pure     int64 // of these, with nobody else's event in between
+	run      int64 // of the pure ones, how many in a row just now
+	longest  int64 // and at most
 	specs    int64 // of these, that changed the generation
 	lastSeq  int64
 	first    int64 // time of the first write
@@ -83,63 +96,89 @@ type loop struct {
 	diffs    tally
 }
 
-// Change implements Detector.
-func (d *SelfLoop) Change(m *Model, c *Change) {
-	if c.State.Heartbeat {
+// Call implements Detector: while the deliveries before the call are fresh in memory, it finds the own write whose
+// event woke the process.
+func (d *SelfLoop) Call(_ *Model, c *Call) {
+	s, p := c.State, c.Process
+	if p == nil || s == nil || s.Heartbeat || c.Empty || !c.OK() || c.RV == 0 || (c.Verb != "update" && c.Verb != "patch") {
 		return
 	}
-	p := c.Author.Process
-	if p == nil {
-		if f := d.families[c.State.Family()]; f != nil {
-			f.foreign = max(f.foreign, c.Seq)
+	o, f := d.join(s)
+	l := o.loops[p]
+	if l == nil {
+		l = &loop{object: s.Object, process: p}
+		o.loops[p] = l
+	}
+	c.wake = f.wake(p, c, l.lastSeq, d.MaxWake)
+	l.lastSeq = c.Seq
+	if f.writes[p] == nil {
+		f.writes[p] = &rings[familyWrite]{}
+	}
+	f.writes[p].add(familyWrite{s, c.RV, c.Seq})
+}
+
+// join is the object's loops and its family, which it may only find once its owner is known.
+func (d *SelfLoop) join(s *State) (*looper, *family) {
+	o := d.objects[s]
+	if o == nil {
+		o = &looper{loops: map[*Process]*loop{}}
+		d.objects[s] = o
+	}
+	if key := s.Family(); o.family != key {
+		d.leave(o)
+		if d.families[key] == nil {
+			d.families[key] = &family{writes: map[*Process]*rings[familyWrite]{}}
 		}
+		o.family = key
+		d.families[key].members++
+	}
+	return o, d.families[o.family]
+}
+
+func (d *SelfLoop) leave(o *looper) {
+	if f := d.families[o.family]; f != nil {
+		if f.members--; f.members <= 0 {
+			delete(d.families, o.family)
+		}
+	}
+}
+
+// Change implements Detector. Versions settle in the order in which they were first seen, so all foreign ones that
+// came before are known by now.
+func (d *SelfLoop) Change(m *Model, c *Change) {
+	p, f := c.Author.Process, d.families[c.State.Family()]
+	if f == nil || c.State.Heartbeat {
 		return
 	}
-	f := d.family(c.State)
-	for q := range f.writes { // what one operator writes is foreign to another
-		if q != p {
+	for q := range f.writes {
+		if q != p || p == nil { // what one operator writes is foreign to another
 			f.foreign = max(f.foreign, c.Seq)
 			break
 		}
 	}
-	if c.Author.Call != nil && !c.Deleted {
-		d.own(m, c, f, p)
+	if o := d.objects[c.State]; o != nil && p != nil && o.loops[p] != nil && c.Author.Call != nil && c.Author.Call.RV == c.RV {
+		d.follow(m, c, f, o.loops[p])
 	}
 }
 
-func (d *SelfLoop) family(s *State) *family {
-	f := d.families[s.Family()]
-	if f == nil {
-		f = &family{writes: map[*Process]*[ring]familyWrite{}, written: map[*Process]int{}}
-		d.families[s.Family()] = f
-	}
-	if d.objects[s] == nil {
-		d.objects[s] = map[*Process]*loop{}
-		f.members++
-	}
-	return f
-}
-
-// own follows a write of the process.
-func (d *SelfLoop) own(m *Model, c *Change, f *family, p *Process) {
-	s, call := c.State, c.Author.Call
-	l := d.objects[s][p]
-	if l == nil {
-		l = &loop{object: s.Object, process: p}
-		d.objects[s][p] = l
-	}
-	cause, event := f.trigger(p, call, l.lastSeq, d.MaxWake)
-	if event.Seq == 0 {
+// follow lengthens the chain by a write, or begins a new one.
+func (d *SelfLoop) follow(m *Model, c *Change, f *family, l *loop) {
+	call := c.Author.Call
+	if w := call.wake; w.event.Seq == 0 {
 		d.end(m, l, 0)
-		*l = loop{object: l.object, process: l.process}
+		*l = loop{object: l.object, process: l.process, lastSeq: l.lastSeq}
 	} else {
-		l.wake.add(float64(call.Start-event.TS) / 1e9)
+		l.wake.add(float64(call.Start-w.event.TS) / 1e9)
 		l.period.add(float64(call.TS-l.last) / 1e9)
-		if f.foreign < cause.seq {
+		if f.foreign < w.by.seq {
 			l.pure++
+			l.run++
+			l.longest = max(l.longest, l.run)
+		} else {
+			l.run = 0
 		}
-		l.meet(cause.state.Object)
-		l.evidence.add(call.Seq, call.TS, "write of version %d, woken by the event of an own write (seq %d)", c.RV, event.Seq)
+		l.meet(w.by.state.Object)
+		l.evidence.add(call.Seq, call.TS, "write of version %d, woken by the event of an own write (seq %d)", c.RV, w.event.Seq)
 	}
 	l.writes++
 	if l.writes == 1 {
@@ -148,7 +187,7 @@ func (d *SelfLoop) own(m *Model, c *Change, f *family, p *Process) {
 	if c.Generation != c.PrevGen && c.PrevGen != 0 {
 		l.specs++
 	}
-	l.last, l.lastSeq, l.stack, l.manager = call.TS, call.Seq, cmp.Or(call.Stack, l.stack), call.Manager
+	l.last, l.stack, l.manager = call.TS, cmp.Or(call.Stack, l.stack), call.Manager
 	if leaves, known := c.Diff(); known {
 		l.diffs.add(leaves)
 	}
@@ -156,32 +195,25 @@ func (d *SelfLoop) own(m *Model, c *Change, f *family, p *Process) {
 		_, l.observed = jsontext.Get(c.After, "status", "observedGeneration")
 		l.known = true
 	}
-	ws := f.writes[p]
-	if ws == nil {
-		ws = new([ring]familyWrite)
-		f.writes[p] = ws
-	}
-	ws[f.written[p]%ring] = familyWrite{s, c.RV, call.Seq}
-	f.written[p]++
 }
 
-// trigger is the own write in the family, from the last one to this object on, whose event reached the process
+// wake is the own write in the family, from the last one to this object on, whose event reached the process
 // before the call began and not long before: the newest, if there are several.
-func (f *family) trigger(p *Process, call *Call, lastSeq, maxWake int64) (w familyWrite, event Delivery) {
+func (f *family) wake(p *Process, call *Call, lastSeq, maxWake int64) wake {
 	ws := f.writes[p]
 	if ws == nil || lastSeq == 0 {
-		return w, event
+		return wake{}
 	}
-	for i := f.written[p] - 1; i >= 0 && i >= f.written[p]-ring; i-- {
-		w = ws[i%ring]
+	for i := range ws.len() {
+		w := ws.newest(i)
 		if w.seq < lastSeq {
 			break
 		}
 		if e := w.state.Event(p, w.rv); e.Seq != 0 && e.Seq <= call.StartSeq && call.Start-e.TS <= maxWake {
-			return w, e
+			return wake{*w, e}
 		}
 	}
-	return familyWrite{}, Delivery{}
+	return wake{}
 }
 
 // end keeps a chain that is over if it was a loop. gone is when its object was deleted, 0 when it wasn't.
@@ -204,20 +236,17 @@ func (l *loop) meet(o Object) {
 
 // Gone implements Detector.
 func (d *SelfLoop) Gone(m *Model, s *State) {
-	if d.objects[s] == nil {
+	o := d.objects[s]
+	if o == nil {
 		return
 	}
 	for _, p := range m.nth {
-		if l := d.objects[s][p]; l != nil {
-			d.end(m, l, m.LastTS)
+		if l := o.loops[p]; l != nil {
+			d.end(m, l, s.GoneAt)
 		}
 	}
 	delete(d.objects, s)
-	if f := d.families[s.Family()]; f != nil {
-		if f.members--; f.members <= 0 {
-			delete(d.families, s.Family())
-		}
-	}
+	d.leave(o)
 }
 
 // counts is whether the chain is a loop.
@@ -226,7 +255,7 @@ func (d *SelfLoop) counts(m *Model, l *loop) bool {
 	if l.specs*2 > l.writes {
 		need = d.MinOwnSpecWrites
 	}
-	if l.pure < need || l.pure*2 < l.writes {
+	if l.longest < need-1 {
 		return false
 	}
 	return l.last-l.first >= d.Sustained || d.unbroken(m, l)
@@ -246,8 +275,8 @@ func (d *SelfLoop) unbroken(m *Model, l *loop) bool {
 // Findings implements Detector: one finding for each process, resource and set of resources gone through.
 func (d *SelfLoop) Findings(m *Model) ([]Finding, []Note) {
 	groups := d.ended
-	for _, byProcess := range d.objects {
-		for _, l := range byProcess {
+	for _, o := range d.objects {
+		for _, l := range o.loops {
 			if d.counts(m, l) {
 				key := l.key()
 				groups[key] = append(groups[key], l)

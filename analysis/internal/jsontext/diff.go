@@ -87,17 +87,36 @@ func (d *Differ) reset() {
 }
 
 func (d *Differ) diff(a, b string) {
-	if len(d.path) < maxDepth && a != "" && b != "" && a[0] == b[0] {
-		switch a[0] {
-		case '{':
-			d.objects(a, b)
-			return
-		case '[':
-			d.arrays(a, b)
+	x, y := against(a, b), against(b, a)
+	if len(d.path) < maxDepth && x != "" && y != "" && x[0] == y[0] {
+		before := len(d.leaves)
+		switch {
+		case x[0] == '{':
+			d.objects(x, y)
+		case x[0] == '[':
+			d.arrays(x, y)
+		default:
+			d.leaf(a, b)
+		}
+		if len(d.leaves) > before || (a != "" && b != "" && a[0] == b[0]) {
 			return
 		}
 	}
 	d.leaf(a, b)
+}
+
+// against is what to compare other with: v, or the empty container for an absent one, so that each field that
+// comes or goes with its parent is a difference of its own.
+func against(v, other string) string {
+	if (v == "" || v == "null") && other != "" {
+		switch other[0] {
+		case '{':
+			return "{}"
+		case '[':
+			return "[]"
+		}
+	}
+	return v
 }
 
 // objects walks two objects side by side for as long as their keys come in the same order, which is nearly
@@ -290,7 +309,11 @@ func (d *Differ) element(name, a, b string) {
 		return
 	}
 	d.path = append(d.path, segment{name: name, element: true})
-	d.diff(a, b)
+	if a == "" || b == "" {
+		d.leaf(a, b) // an element comes or goes as a whole
+	} else {
+		d.diff(a, b)
+	}
 	d.path = d.path[:len(d.path)-1]
 }
 

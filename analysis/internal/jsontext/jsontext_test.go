@@ -60,6 +60,12 @@ func TestObjects(t *testing.T) {
 			},
 		},
 		{
+			name:   "fields that come and go with their parent",
+			before: `{"metadata":{},"status":{"phase":"A","nodes":["x"]}}`,
+			after:  `{"metadata":{"labels":{"a":"b"}}}`,
+			want:   []string{`value metadata.labels.a  > "b"`, `value status.phase "A" > `, `value status.nodes ["x"] > []`},
+		},
+		{
 			name:   "only the order of names",
 			before: `{"status":{"members":["a","b","c"],"pods":[{"name":"x"},{"name":"y"}]}}`,
 			after:  `{"status":{"members":["c","a","b"],"pods":[{"name":"y"},{"name":"x"}]}}`,
