@@ -129,10 +129,13 @@ func reach(ctx context.Context, config *rest.Config) (*cluster, error) {
 	if err != nil {
 		return nil, cli.Usagef("the kubeconfig for %s: %w", c.server, err)
 	}
+	interrupted := ctx
 	ctx, cancel := context.WithTimeout(ctx, reachTimeout)
 	defer cancel()
 	version, err := client.Discovery().ServerVersionWithContext(ctx)
 	switch {
+	case interrupted.Err() != nil:
+		return nil, cli.CannotRun(errors.New("interrupted before the recording began"))
 	case apierrors.IsUnauthorized(err):
 		return nil, cli.Usagef("the API server at %s does not take the kubeconfig's credentials", c.server)
 	case apierrors.IsForbidden(err): // a server that hides even its version

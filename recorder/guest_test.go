@@ -14,6 +14,13 @@ import (
 
 // guest is what the test binary does as an operator.
 func guest(word string) {
+	c := make(chan os.Signal, 1)
+	switch word {
+	case "wait":
+		signal.Notify(c, syscall.SIGTERM)
+	case "refuse":
+		signal.Ignore(syscall.SIGTERM)
+	}
 	fmt.Println("standing by")
 	switch word {
 	case "fail":
@@ -28,13 +35,8 @@ func guest(word string) {
 			fmt.Fprintln(os.Stderr, err)
 			os.Exit(1)
 		}
-	case "wait":
-		c := make(chan os.Signal, 1)
-		signal.Notify(c, syscall.SIGTERM)
+	case "wait", "refuse":
 		<-c
-	case "refuse":
-		signal.Ignore(syscall.SIGTERM)
-		select {}
 	}
 	os.Exit(0)
 }

@@ -35,16 +35,23 @@ type recording struct {
 	out    string
 	stop   context.CancelFunc
 	result chan error
+	rows   chan traces.Record
+	seen   []traces.Record // taken from rows so far
 	recorder.Result
 }
 
 // record starts f, a Capture, Proxy or Run, which is to end when its context does.
-func record(t testing.TB, f func(ctx context.Context, o recorder.Options) (*recorder.Result, error), config *rest.Config) *recording {
+func record(t testing.TB, f func(ctx context.Context, o recorder.Options) (*recorder.Result, error), o recorder.Options) *recording {
 	t.Helper()
 	ctx, stop := context.WithCancel(context.Background())
-	r := &recording{t: t, out: filepath.Join(t.TempDir(), "t.optrace"), stop: stop, result: make(chan error, 1)}
+	r := &recording{
+		t: t, out: filepath.Join(t.TempDir(), "t.optrace"), stop: stop,
+		result: make(chan error, 1), rows: make(chan traces.Record, 100000),
+	}
+	o.Out, o.Tool, o.Note = r.out, "test", t.Logf
+	o.WhenAppended(func(row traces.Record) { r.rows <- row })
 	go func() {
-		result, err := f(ctx, recorder.Options{Out: r.out, Config: config, Tool: "test", Note: t.Logf})
+		result, err := f(ctx, o)
 		if result != nil {
 			r.Result = *result
 		}
@@ -52,6 +59,33 @@ func record(t testing.TB, f func(ctx context.Context, o recorder.Options) (*reco
 	}()
 	t.Cleanup(stop)
 	return r
+}
+
+// await returns the first row from now on that match takes.
+func await[T any](r *recording, what string, match func(*T) bool) *T {
+	r.t.Helper()
+	deadline := time.After(time.Minute)
+	for {
+		select {
+		case row := <-r.rows:
+			r.seen = append(r.seen, row)
+			if row, ok := any(row).(*T); ok && match(row) {
+				return row
+			}
+		case err := <-r.result:
+			r.t.Fatalf("the recording ended before %s: %v", what, err)
+		case <-deadline:
+			r.t.Fatalf("%s did not come within a minute; rows so far: %d", what, len(r.seen))
+		}
+	}
+}
+
+// awaitEvent waits for an event of an object.
+func awaitEvent(r *recording, t traces.EventType, resource, name string) *traces.WatchEvent {
+	r.t.Helper()
+	return await(r, string(t)+" "+resource+"/"+name, func(e *traces.WatchEvent) bool {
+		return e.Type == string(t) && e.Resource == resource && e.Name == name
+	})
 }
 
 // end ends the recording and opens its trace.
@@ -95,12 +129,13 @@ func rows[T any](t testing.TB, tr *traces.Trace) []*T {
 func startProxy(t testing.TB, config *rest.Config, o recorder.ProxyOptions) (*recording, *rest.Config) {
 	t.Helper()
 	ready := make(chan recorder.Endpoint, 1)
+	common := o.Options
+	common.Config = config
 	r := record(t, func(ctx context.Context, common recorder.Options) (*recorder.Result, error) {
 		o := o
-		common.IncludeSecrets = o.IncludeSecrets
 		o.Options, o.Ready = common, func(e recorder.Endpoint) { ready <- e }
 		return recorder.Proxy(ctx, o)
-	}, config)
+	}, common)
 	select {
 	case e := <-ready:
 		client, _, err := recorder.Access{Kubeconfig: e.Kubeconfig}.Load()

@@ -9,6 +9,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/opreplay/opreplay/internal/apicall"
+	"github.com/opreplay/opreplay/traces"
 )
 
 // Options are common to Capture, Proxy and Run.
@@ -41,6 +42,8 @@ type Options struct {
 	Progress Progress
 	// Note says things that a user should know, a line each; nil drops them.
 	Note func(format string, args ...any)
+
+	appended func(traces.Record) // a test's ear
 }
 
 // Progress is a line that is rewritten in place; *cli.Progress is one.

@@ -82,6 +82,8 @@ func (s *session) Append(r traces.Record) error {
 	err := s.w.Append(r)
 	if err != nil {
 		s.fail(err)
+	} else if s.o.appended != nil {
+		s.o.appended(r)
 	}
 	return err
 }

@@ -217,12 +217,11 @@ func (st *store) missed(g gap, version string) {
 	if why == "" {
 		why = "the watch broke"
 	}
-	l := newLoss(st.stream, -1, fmt.Sprintf(
-		"relist after %s: %d objects changed, %d created, %d deleted, of whose states in between at least %d were not seen; objects that came and went are not known",
-		why, g.changed, g.created, g.deleted, g.states+g.deleted))
+	l := newLoss(st.stream, -1, fmt.Sprintf("relisted after %s (objects changed: %d, created: %d, deleted: %d)", why, g.changed, g.created, g.deleted))
 	l.From = g.from.UTC()
 	if n := g.states + g.deleted; n > 0 {
 		l.Count = n
+		l.Reason += fmt.Sprintf("; at least %s in between", count(n, "state was not seen", "states were not seen"))
 	}
 	st.s.lose(l)
 	st.s.o.note("%s: %s", st.stream, l.Reason)
