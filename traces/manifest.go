@@ -69,9 +69,10 @@ type Resource struct {
 
 // Run says what a simulated run was made of: the same four give the same bytes.
 type Run struct {
-	Trace         string `json:"trace"`       // path as given
-	TraceSHA256   string `json:"traceSHA256"` // of the source trace's manifest.json
-	Plan          string `json:"plan"`        // the plan's textual form
+	Trace string `json:"trace"` // path as given
+	// TraceSHA256 is the SHA-256, in hex, of the source trace's manifest.json: see Trace.SHA256.
+	TraceSHA256   string `json:"traceSHA256"`
+	Plan          string `json:"plan"` // the plan's textual form
 	Seed          uint64 `json:"seed"`
 	Mode          string `json:"mode"` // virtual or wall
 	Deterministic bool   `json:"deterministic"`
@@ -105,4 +106,12 @@ type File struct {
 	LastTS   int64  `json:"lastTS"`
 	Bytes    int64  `json:"bytes"`
 	SHA256   string `json:"sha256"`
+}
+
+// Rows is how many rows the files hold.
+func (m *Manifest) Rows() (n int64) {
+	for _, f := range m.Files {
+		n += f.Rows
+	}
+	return n
 }

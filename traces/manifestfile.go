@@ -2,6 +2,8 @@ package traces
 
 import (
 	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -41,8 +43,23 @@ func writeManifest(dir string, m *Manifest, create func(string) (output, error))
 	return syncFolder(dir)
 }
 
-// readManifest reads and checks a manifest. Errors are *FormatError.
-func readManifest(dir string) (*Manifest, error) {
+// readManifest reads and checks a manifest, and gives the SHA-256 of its bytes in hex. Errors are
+// *FormatError.
+func readManifest(dir string) (*Manifest, string, error) {
+	text, err := manifestText(dir)
+	if err != nil {
+		return nil, "", err
+	}
+	m, bad := parseManifest(text)
+	if bad != nil {
+		bad.Path = filepath.Join(dir, ManifestName)
+		return nil, "", bad
+	}
+	sum := sha256.Sum256(text)
+	return m, hex.EncodeToString(sum[:]), nil
+}
+
+func manifestText(dir string) ([]byte, error) {
 	path := filepath.Join(dir, ManifestName)
 	info, err := os.Stat(dir)
 	switch {
@@ -64,12 +81,7 @@ func readManifest(dir string) (*Manifest, error) {
 	if err != nil {
 		return nil, &FormatError{Path: path, Detail: cause(err), Hint: "check your permissions"}
 	}
-	m, bad := parseManifest(text)
-	if bad != nil {
-		bad.Path = path
-		return nil, bad
-	}
-	return m, nil
+	return text, nil
 }
 
 // parseManifest reads a manifest's text. The version is looked at first: a newer major may have

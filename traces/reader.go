@@ -13,6 +13,7 @@ import (
 type Trace struct {
 	dir      string
 	manifest *Manifest
+	sha256   string // of the manifest
 
 	mu      sync.Mutex
 	trusted map[string]error // of each file that was hashed: what is wrong with it
@@ -23,11 +24,11 @@ type Trace struct {
 // Open reads DIR's manifest and checks that this package can read it and that each file's size is right.
 // What is not a trace, or is damaged, is a *FormatError that names the file, the place and what to do.
 func Open(dir string) (*Trace, error) {
-	m, err := readManifest(dir)
+	m, sum, err := readManifest(dir)
 	if err != nil {
 		return nil, err
 	}
-	t := &Trace{dir: dir, manifest: m, trusted: map[string]error{}}
+	t := &Trace{dir: dir, manifest: m, sha256: sum, trusted: map[string]error{}}
 	for _, f := range m.Files {
 		info, err := os.Stat(t.path(f.Name))
 		switch {
@@ -45,6 +46,10 @@ func (t *Trace) Dir() string { return t.dir }
 
 // Manifest is the trace's manifest; it must not be changed.
 func (t *Trace) Manifest() *Manifest { return t.manifest }
+
+// SHA256 is the SHA-256 of manifest.json in hex, as it was when the trace was opened. The manifest has
+// the SHA-256 of each file, so it stands for all that the trace holds.
+func (t *Trace) SHA256() string { return t.sha256 }
 
 // Close releases the memory that a Trace holds. Files are open only while they are being read.
 func (t *Trace) Close() error {

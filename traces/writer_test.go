@@ -227,6 +227,9 @@ func TestSameRecordsSameBytes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	if x, y := mustOpen(t, a).SHA256(), mustOpen(t, b).SHA256(); x != y || len(x) != 64 {
+		t.Errorf("the traces are %s and %s", x, y)
+	}
 	if len(entries) < 2*len(kinds) {
 		t.Errorf("only %d files: the test wants several of each table", len(entries))
 	}
