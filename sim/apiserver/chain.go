@@ -1,0 +1,70 @@
+package apiserver
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"sync/atomic"
+
+	"k8s.io/apiserver/pkg/authentication/authenticator"
+	"k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/apiserver/pkg/endpoints/filters"
+	genericapiserver "k8s.io/apiserver/pkg/server"
+	genericfilters "k8s.io/apiserver/pkg/server/filters"
+
+	"github.com/opreplay/opreplay/sim/store"
+)
+
+// leanChain is the part of the API server's filter chain that answers depend on. Left out is what
+// belongs to a shared server on the network: priority and fairness, audit, CORS, TLS, and the filter
+// that runs each handler in a goroutine of its own under a wall-clock deadline.
+func leanChain(h http.Handler, c *genericapiserver.Config) http.Handler {
+	h = filters.WithAuthentication(h, c.Authentication.Authenticator, filters.Unauthorized(c.Serializer), nil, nil)
+	h = filters.WithWarningRecorder(h)
+	h = filters.WithCacheControl(h)
+	h = filters.WithRequestInfo(h, c.RequestInfoResolver)
+	h = filters.WithRequestReceivedTimestamp(h)
+	h = genericfilters.WithPanicRecovery(h, c.RequestInfoResolver)
+	return filters.WithAuditInit(h)
+}
+
+// identify is the authenticator: it believes what the front door says.
+func identify() authenticator.Request {
+	return authenticator.RequestFunc(func(req *http.Request) (*authenticator.Response, bool, error) {
+		u := userOf(req)
+		return &authenticator.Response{User: &user.DefaultInfo{
+			Name: u.Name, Groups: append(u.Groups[:len(u.Groups):len(u.Groups)], user.AllAuthenticated),
+		}}, true, nil
+	})
+}
+
+func userOf(req *http.Request) User {
+	if u, ok := req.Context().Value(userKey{}).(User); ok {
+		return u
+	}
+	if name := req.Header.Get("X-Remote-User"); name != "" {
+		return User{Name: name, Groups: req.Header.Values("X-Remote-Group")}
+	}
+	return Admin
+}
+
+// external marks a request as coming from outside, so that its watches pass the gate, and gives it an
+// audit id of the world's: the answer's header carries it.
+func external(h http.Handler, requests *atomic.Uint64) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		ctx := r.Context()
+		if _, ok := store.ClientFrom(ctx); !ok {
+			ctx = store.WithClient(ctx, store.Client{UserAgent: r.UserAgent(), User: userOf(r).Name})
+		}
+		r = r.Clone(ctx)
+		if r.Header.Get("Audit-Id") == "" {
+			r.Header.Set("Audit-Id", fmt.Sprintf("00000000-0000-4000-8000-%012d", requests.Add(1)))
+		}
+		h.ServeHTTP(w, r)
+	})
+}
+
+// internal is the context of the server's own requests.
+func internal(ctx context.Context) context.Context {
+	return WithUser(ctx, User{Name: user.APIServerUser, Groups: []string{user.SystemPrivilegedGroup}})
+}

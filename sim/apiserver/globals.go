@@ -1,0 +1,68 @@
+package apiserver
+
+import (
+	"errors"
+	"io"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"time"
+	_ "unsafe" // for go:linkname
+
+	"github.com/google/uuid"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	utilrand "k8s.io/apimachinery/pkg/util/rand"
+	_ "k8s.io/apiserver/pkg/registry/rest" // owns metav1Now
+)
+
+// registryNow is what the generic registry reads the time with when it fills creationTimestamp and
+// computes deletionTimestamp. It has no setter.
+//
+//go:linkname registryNow k8s.io/apiserver/pkg/registry/rest.metav1Now
+var registryNow func() metav1.Time
+
+// running is set while a Server lives: the hooks below are the process's.
+var running atomic.Bool
+
+// ErrSecondServer is returned by New while another Server of this process is open.
+var ErrSecondServer = errors.New("apiserver: another Server is open in this process; its clock and randomness are the process's")
+
+// takeProcess points the process-wide sources of time and randomness that the embedded code reads at
+// the world. The store puts uids and managedFields times right anyway; these hooks reach what is read
+// before storing: admission, validation and the arithmetic of grace periods.
+func takeProcess(seed uint64, clock func() time.Time) error {
+	if !running.CompareAndSwap(false, true) {
+		return ErrSecondServer
+	}
+	registryNow = func() metav1.Time { return metav1.NewTime(clock()) }
+	uuid.SetRand(seeded(seed))
+	utilrand.Seed(int64(seed))
+	return nil
+}
+
+func giveProcessBack() {
+	registryNow = metav1.Now
+	uuid.SetRand(nil)
+	running.Store(false)
+}
+
+// lockedReader is a stream of seeded bytes for any number of goroutines.
+type lockedReader struct {
+	mu  sync.Mutex
+	src *rand.ChaCha8
+}
+
+func seeded(seed uint64) io.Reader {
+	var key [32]byte
+	for i := range 8 {
+		key[i] = byte(seed >> (8 * i))
+	}
+	return &lockedReader{src: rand.NewChaCha8(key)}
+}
+
+// Read implements io.Reader.
+func (r *lockedReader) Read(b []byte) (int, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.src.Read(b)
+}

@@ -1,0 +1,85 @@
+package apiserver
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"time"
+
+	"github.com/opreplay/opreplay/sim/store"
+)
+
+// Options configure a Server. The zero value is a world at a fixed time with seed 0.
+type Options struct {
+	// Seed decides uids and generated names.
+	Seed uint64
+	// Clock is the world's time, in UTC. It must lie before the wall clock and not run past it: the
+	// embedded code compares some stored times with the wall clock (a custom resource created less
+	// than two seconds of wall time after its CRD was established waits for two seconds). nil: a
+	// clock that stands at DefaultTime.
+	Clock func() time.Time
+	// Gate, if set, is asked before every event of an external watch; see store.Gate.
+	Gate store.Gate
+	// ServiceCIDR is the range of cluster IPs, IPv4. "": DefaultServiceCIDR, or the one that the
+	// cluster of the loaded objects used.
+	ServiceCIDR string
+	// Address is what the API server believes to be reachable at; clients see it in /api. "":
+	// DefaultAddress. Nothing listens there.
+	Address string
+	// Version is the gitVersion that /version reports, as vMAJOR.MINOR.PATCH. "": DefaultVersion.
+	Version string
+}
+
+// Defaults of Options.
+const (
+	DefaultServiceCIDR = "10.96.0.0/12"
+	DefaultAddress     = "127.0.0.1:6443"
+	DefaultVersion     = "v1.37.2"
+)
+
+// DefaultTime is where the world's clock stands when Options give none.
+var DefaultTime = time.Date(2020, time.January, 1, 0, 0, 0, 0, time.UTC)
+
+func (o *Options) complete() (cidr *net.IPNet, err error) {
+	if o.Clock == nil {
+		o.Clock = func() time.Time { return DefaultTime }
+	}
+	if now := o.Clock(); !now.Before(time.Now().Add(-clockMargin)) {
+		return nil, fmt.Errorf("the world's clock stands at %s: it must lie before the wall clock", now.Format(time.RFC3339))
+	}
+	if o.ServiceCIDR == "" {
+		o.ServiceCIDR = DefaultServiceCIDR
+	}
+	if o.Address == "" {
+		o.Address = DefaultAddress
+	}
+	if o.Version == "" {
+		o.Version = DefaultVersion
+	}
+	_, cidr, err = net.ParseCIDR(o.ServiceCIDR)
+	if err != nil || cidr.IP.To4() == nil {
+		return nil, fmt.Errorf("service CIDR %q: want an IPv4 range such as %s", o.ServiceCIDR, DefaultServiceCIDR)
+	}
+	return cidr, nil
+}
+
+// clockMargin is how far behind the wall clock the world must begin: beyond the two seconds for which
+// the CRD handler holds back creates.
+const clockMargin = 3 * time.Second
+
+// User is who makes a request.
+type User struct {
+	Name   string
+	Groups []string // system:authenticated is added
+}
+
+// Admin is the user of requests that name none.
+var Admin = User{Name: "kubernetes-admin", Groups: []string{"system:masters"}}
+
+type userKey struct{}
+
+// WithUser makes requests with the returned context the user's. It goes before the headers
+// X-Remote-User and X-Remote-Group, which do the same.
+func WithUser(ctx context.Context, u User) context.Context {
+	return context.WithValue(ctx, userKey{}, u)
+}

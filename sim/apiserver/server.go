@@ -1,0 +1,299 @@
+package apiserver
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	apidiscoveryv2 "k8s.io/api/apidiscovery/v2"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	crdserver "k8s.io/apiextensions-apiserver/pkg/apiserver"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/apiserver/pkg/admission"
+	"k8s.io/apiserver/pkg/authorization/authorizerfactory"
+	"k8s.io/apiserver/pkg/endpoints/discovery/aggregated"
+	openapinamer "k8s.io/apiserver/pkg/endpoints/openapi"
+	"k8s.io/apiserver/pkg/registry/generic"
+	genericapiserver "k8s.io/apiserver/pkg/server"
+	genericfilters "k8s.io/apiserver/pkg/server/filters"
+	"k8s.io/apiserver/pkg/storage/storagebackend"
+	"k8s.io/apiserver/pkg/util/compatibility"
+	"k8s.io/client-go/kubernetes"
+	restclient "k8s.io/client-go/rest"
+	"k8s.io/kubernetes/pkg/api/legacyscheme"
+	api "k8s.io/kubernetes/pkg/apis/core"
+	generatedopenapi "k8s.io/kubernetes/pkg/generated/openapi"
+
+	"github.com/opreplay/opreplay/sim/store"
+)
+
+// Server is the API server of a world.
+type Server struct {
+	opts  Options
+	world *store.Store
+	ips   *ipAllocator
+	ports *portAllocator
+	loop  *restclient.Config
+
+	crds    *crdserver.CustomResourceDefinitions
+	builtin *genericapiserver.GenericAPIServer
+	inner   http.Handler // what the server's own requests go to
+	front   http.Handler // what external ones go to
+	stop    context.CancelFunc
+	closed  sync.Once
+
+	requests        atomic.Uint64
+	builtinVersions map[metav1.GroupVersion]bool
+
+	settleMu   sync.Mutex
+	settled    map[string]string // resourceVersion at which a CRD was found settled, by name
+	discovered discovered
+}
+
+// New starts a Server with an empty world but for what every cluster has: the namespaces default,
+// kube-system, kube-public and kube-node-lease, and the Service default/kubernetes. ctx bounds the
+// start, which takes about a second; Close ends the server.
+//
+// One Server may be open in a process at a time: see ErrSecondServer.
+func New(ctx context.Context, o Options) (*Server, error) {
+	cidr, err := o.complete()
+	if err != nil {
+		return nil, err
+	}
+	if err := takeProcess(o.Seed, o.Clock); err != nil {
+		return nil, err
+	}
+	s := &Server{opts: o, settled: map[string]string{}, builtinVersions: map[metav1.GroupVersion]bool{}}
+	s.world = store.New(store.Options{Seed: o.Seed, Clock: o.Clock, Gate: o.Gate, Amend: amendTimes})
+	s.ips, s.ports = newIPAllocator(cidr, s.services), newPortAllocator(s.services)
+	// The host is a name and nothing more: requests do not leave the process.
+	s.loop = s.clientConfig("http://kube-apiserver", func() http.Handler { return s.inner }, internal)
+	run, stop := context.WithCancel(context.Background())
+	s.stop = stop
+	if err := s.start(ctx, run); err != nil {
+		s.Close()
+		return nil, fmt.Errorf("API server: %w", err)
+	}
+	return s, nil
+}
+
+func (s *Server) start(ctx, run context.Context) error {
+	prepared, err := s.assemble()
+	if err != nil {
+		return err
+	}
+	s.inner = prepared.Handler
+	s.front = external(s.version(s.groupList(s.openAPI(s.settling(prepared.Handler)))), &s.requests)
+	s.builtin.RunPostStartHooks(run)
+	if err := s.ready(ctx); err != nil {
+		return err
+	}
+	if err := s.learnBuiltins(ctx); err != nil {
+		return err
+	}
+	return s.createDefaults(ctx)
+}
+
+// assemble builds the two servers, custom resources behind built-in ones, without starting them.
+func (s *Server) assemble() (*genericapiserver.GenericAPIServer, error) {
+	client, err := kubernetes.NewForConfig(s.loop)
+	if err != nil {
+		return nil, err
+	}
+	admit, err := newAdmission(s.world, client)
+	if err != nil {
+		return nil, err
+	}
+	groups := aggregated.NewResourceManager("apis")
+	custom, err := s.customConfig(groups, admit)
+	if err != nil {
+		return nil, err
+	}
+	if s.crds, err = custom.Complete().New(genericapiserver.NewEmptyDelegate()); err != nil {
+		return nil, fmt.Errorf("custom resources: %w", err)
+	}
+	b, err := newBuiltin(s.world, s.loop, s.ips, s.ports)
+	if err != nil {
+		return nil, err
+	}
+	config := s.baseConfig(genericapiserver.NewConfig(legacyscheme.Codecs), groups, admit)
+	config.MergedResourceConfig = b.enabled
+	config.RESTOptionsGetter = b.options
+	if s.builtin, err = config.Complete(nil).New("kube-apiserver", s.crds.GenericAPIServer); err != nil {
+		return nil, err
+	}
+	if err := b.install(s.builtin); err != nil {
+		return nil, err
+	}
+	prepared := s.builtin.PrepareRun()
+	return prepared.GenericAPIServer, nil
+}
+
+// baseConfig fills what both servers share.
+func (s *Server) baseConfig(c *genericapiserver.Config, groups aggregated.ResourceManager, admit admission.Interface) *genericapiserver.Config {
+	c.EffectiveVersion = compatibility.DefaultBuildEffectiveVersion()
+	c.LoopbackClientConfig = restclient.CopyConfig(s.loop)
+	c.ExternalAddress = s.opts.Address
+	c.AggregatedDiscoveryGroupManager = groups
+	c.AdmissionControl = admit
+	c.Authentication.Authenticator = identify()
+	c.Authorization.Authorizer = authorizerfactory.NewAlwaysAllowAuthorizer()
+	c.BuildHandlerChainFunc = leanChain
+	c.LongRunningFunc = genericfilters.BasicLongRunningRequestCheck(
+		sets.NewString("watch", "proxy"), sets.NewString("attach", "exec", "proxy", "log", "portforward"))
+	c.EnableProfiling, c.EnableMetrics = false, false
+	c.FlowControl, c.StorageObjectCountTracker = nil, nil
+	namer := openapinamer.NewDefinitionNamer(legacyscheme.Scheme, crdserver.Scheme)
+	c.OpenAPIConfig = genericapiserver.DefaultOpenAPIConfig(generatedopenapi.GetOpenAPIDefinitions, namer)
+	c.OpenAPIConfig.Info.Title, c.OpenAPIConfig.Info.Version = "Kubernetes", s.opts.Version
+	c.OpenAPIV3Config = genericapiserver.DefaultOpenAPIV3Config(generatedopenapi.GetOpenAPIDefinitions, namer)
+	c.OpenAPIV3Config.Info.Title, c.OpenAPIV3Config.Info.Version = "Kubernetes", s.opts.Version
+	return c
+}
+
+func (s *Server) customConfig(groups aggregated.ResourceManager, admit admission.Interface) (*crdserver.Config, error) {
+	c := s.baseConfig(genericapiserver.NewConfig(crdserver.Codecs), groups, admit)
+	c.MergedResourceConfig = crdserver.DefaultAPIResourceConfigSource()
+	c.RESTOptionsGetter = s.restOptions(crdserver.Codecs.LegacyCodec(apiextensionsv1.SchemeGroupVersion), false)
+	return &crdserver.Config{
+		GenericConfig: &genericapiserver.RecommendedConfig{Config: *c},
+		ExtraConfig: crdserver.ExtraConfig{
+			CRDRESTOptionsGetter: s.restOptions(unstructured.UnstructuredJSONScheme, true),
+			// More than one would hold a new CRD back for five seconds.
+			MasterCount: 1,
+		},
+	}, nil
+}
+
+// restOptions stores with one codec for all resources.
+func (s *Server) restOptions(codec runtime.Codec, gc bool) generic.RESTOptionsGetter {
+	return s.world.RESTOptions(store.RESTConfig{
+		GarbageCollection: gc,
+		Config: func(gr schema.GroupResource, _ runtime.Object) (*storagebackend.ConfigForResource, error) {
+			return storagebackend.NewDefaultConfig("/registry", codec).ForResource(gr), nil
+		},
+	})
+}
+
+// ready waits for the start-up hooks. They have no signal but /readyz.
+func (s *Server) ready(ctx context.Context) error {
+	for {
+		resp, err := s.get(ctx, "/readyz", "*/*")
+		if err != nil {
+			return err
+		}
+		if resp.code == http.StatusOK {
+			return nil
+		}
+		select {
+		case <-time.After(time.Millisecond):
+		case <-ctx.Done():
+			return fmt.Errorf("not ready: %s: %w", strings.TrimSpace(string(resp.body)), ctx.Err())
+		}
+	}
+}
+
+// learnBuiltins notes which groups and versions are there before any CRD.
+func (s *Server) learnBuiltins(ctx context.Context) error {
+	resp, err := s.get(ctx, "/apis", aggregatedType)
+	if err != nil {
+		return err
+	}
+	var doc apidiscoveryv2.APIGroupDiscoveryList
+	if err := json.Unmarshal(resp.body, &doc); err != nil {
+		return fmt.Errorf("discovery: %w", err)
+	}
+	for _, g := range doc.Items {
+		for _, v := range g.Versions {
+			s.builtinVersions[metav1.GroupVersion{Group: g.Name, Version: v.Version}] = true
+		}
+	}
+	return nil
+}
+
+// Handler serves external requests. A write of a CRD is answered when the kind is served; see Settle.
+func (s *Server) Handler() http.Handler { return s.front }
+
+// Store is the world behind the server.
+func (s *Server) Store() *store.Store { return s.world }
+
+// Config is a client configuration for requests from within this process: external ones, as the given
+// user, without a socket. Requests carry their context to the server, and with it hints.
+func (s *Server) Config(u User) *restclient.Config {
+	return s.clientConfig("http://"+s.opts.Address, s.Handler, func(ctx context.Context) context.Context {
+		return WithUser(ctx, u)
+	})
+}
+
+// Outsider is the transport of Config, for callers that make their own requests.
+func (s *Server) Outsider(u User) http.RoundTripper { return s.Config(u).Transport }
+
+func (s *Server) clientConfig(host string, h func() http.Handler, in func(context.Context) context.Context) *restclient.Config {
+	return &restclient.Config{Host: host, QPS: -1, Transport: &inProcess{handler: h, context: in}}
+}
+
+// Close stops the server and ends all watches.
+func (s *Server) Close() {
+	s.closed.Do(func() {
+		s.stop()
+		s.world.Close()
+		if s.builtin != nil {
+			s.builtin.Destroy()
+		}
+		giveProcessBack()
+	})
+}
+
+// services lists the Services of the world for the allocators.
+func (s *Server) services() []runtime.Object {
+	objs, err := s.world.Objects(api.Resource("services"))
+	if err != nil {
+		return nil // one that cannot be decoded cannot be served either
+	}
+	return objs
+}
+
+// reply is the answer to one of the server's own requests.
+type reply struct {
+	code   int
+	header http.Header
+	body   []byte
+}
+
+func (s *Server) get(ctx context.Context, path, accept string) (reply, error) {
+	return s.call(ctx, http.MethodGet, path, accept, nil)
+}
+
+func (s *Server) call(ctx context.Context, method, path, accept string, body io.Reader) (reply, error) {
+	// Without the caller's values: this is not a client's request.
+	req, err := http.NewRequestWithContext(detached{ctx}, method, s.loop.Host+path, body)
+	if err != nil {
+		return reply{}, err
+	}
+	req.Header.Set("Accept", accept)
+	req.Header.Set("Content-Type", "application/json")
+	req.Header.Set("User-Agent", "kube-apiserver")
+	resp, err := s.loop.Transport.RoundTrip(req)
+	if err != nil {
+		return reply{}, err
+	}
+	defer resp.Body.Close() //nolint:errcheck // a buffer
+	b, err := io.ReadAll(resp.Body)
+	return reply{resp.StatusCode, resp.Header, b}, err
+}
+
+// detached is a context with its parent's end and none of its values.
+type detached struct{ context.Context }
+
+// Value implements context.Context.
+func (detached) Value(any) any { return nil }

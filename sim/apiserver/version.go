@@ -1,0 +1,32 @@
+package apiserver
+
+import (
+	"encoding/json"
+	"net/http"
+	"runtime"
+	"strings"
+
+	apimachineryversion "k8s.io/apimachinery/pkg/version"
+)
+
+// version answers /version with the version that the world pretends to be. The embedded code knows its
+// own only when it was linked in.
+func (s *Server) version(h http.Handler) http.Handler {
+	parts := strings.SplitN(strings.TrimPrefix(s.opts.Version, "v"), ".", 3)
+	info := apimachineryversion.Info{
+		Major: parts[0], GitVersion: s.opts.Version, GitTreeState: "clean",
+		GoVersion: runtime.Version(), Compiler: runtime.Compiler, Platform: "linux/amd64",
+	}
+	if len(parts) > 1 {
+		info.Minor = parts[1]
+	}
+	body, err := json.MarshalIndent(info, "", "  ")
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path != "/version" || err != nil {
+			h.ServeHTTP(w, r)
+			return
+		}
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = w.Write(body) // fails when the client left
+	})
+}

@@ -1,0 +1,346 @@
+package store
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"reflect"
+	"strings"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/conversion"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apiserver/pkg/storage"
+)
+
+// resource is the storage.Interface of one resource, or of one version of a custom resource.
+type resource struct {
+	s              *Store
+	codec          runtime.Codec
+	gr             schema.GroupResource
+	pathPrefix     string // ends with "/"
+	resourcePrefix string
+	prefix         string // of the keys of all its objects; names its journal
+	keyFunc        func(runtime.Object) (string, error)
+	newFunc        func() runtime.Object
+	versioner      storage.APIObjectVersioner
+	openedAt       uint64 // newest version when it was opened
+}
+
+var _ storage.Interface = (*resource)(nil)
+
+// resourceConfig is what opening a resource needs.
+type resourceConfig struct {
+	codec                  runtime.Codec
+	gr                     schema.GroupResource
+	prefix, resourcePrefix string
+	keyFunc                func(runtime.Object) (string, error)
+	newFunc                func() runtime.Object
+}
+
+func (s *Store) open(c resourceConfig) *resource {
+	path := "/" + strings.Trim(c.prefix, "/") + "/"
+	if path == "//" {
+		path = "/"
+	}
+	r := &resource{
+		s: s, codec: c.codec, gr: c.gr, pathPrefix: path, resourcePrefix: c.resourcePrefix,
+		prefix:  path + strings.Trim(c.resourcePrefix, "/") + "/",
+		keyFunc: c.keyFunc, newFunc: c.newFunc,
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	r.openedAt = s.state.rev
+	s.resources[c.gr] = r
+	return r
+}
+
+// Versioner implements storage.Interface.
+func (r *resource) Versioner() storage.Versioner { return r.versioner }
+
+func (r *resource) key(key string, recursive bool) (string, error) {
+	k, err := storage.PrepareKey(r.resourcePrefix, key, recursive)
+	if err != nil {
+		return "", err
+	}
+	return r.pathPrefix + strings.TrimPrefix(k, "/"), nil
+}
+
+func (r *resource) decode(data []byte, rev uint64) (runtime.Object, error) {
+	obj, _, err := r.codec.Decode(data, nil, r.newFunc())
+	if err != nil {
+		return nil, err
+	}
+	// An object that cannot carry a version is still an object.
+	_ = r.versioner.UpdateObject(obj, rev)
+	return obj, nil
+}
+
+// encode gives the stored form of obj, which it changes: what the API server took from the wall clock
+// becomes the world's.
+func (r *resource) encode(ctx context.Context, key string, before *entry, obj runtime.Object) ([]byte, error) {
+	if err := r.versioner.PrepareObjectForStorage(obj); err != nil {
+		return nil, fmt.Errorf("PrepareObjectForStorage failed: %w", err)
+	}
+	r.s.stamp(ctx, key, before == nil, obj)
+	return runtime.Encode(r.codec, obj)
+}
+
+// copyOut sets out to a copy of what e holds.
+func (r *resource) copyOut(e *entry, out runtime.Object) error {
+	obj, err := e.object(r)
+	if err != nil {
+		return err
+	}
+	v, err := conversion.EnforcePtr(out)
+	if err != nil {
+		return fmt.Errorf("unable to convert output object to pointer: %w", err)
+	}
+	v.Set(reflect.ValueOf(obj.DeepCopyObject()).Elem())
+	return nil
+}
+
+func (r *resource) get(key string) (e *entry, rev uint64) {
+	r.s.mu.Lock()
+	defer r.s.mu.Unlock()
+	e, _ = r.s.state.objects.Get(key)
+	return e, r.s.state.rev
+}
+
+// Get implements storage.Interface.
+func (r *resource) Get(_ context.Context, key string, opts storage.GetOptions, out runtime.Object) error {
+	k, err := r.key(key, false)
+	if err != nil {
+		return err
+	}
+	e, rev := r.get(k)
+	if err := r.notOlder(opts.ResourceVersion, rev); err != nil {
+		return err
+	}
+	if e == nil {
+		if opts.IgnoreNotFound {
+			return runtime.SetZeroValue(out)
+		}
+		return storage.NewKeyNotFoundError(k, 0)
+	}
+	return r.copyOut(e, out)
+}
+
+// notOlder refuses a wanted version that the world has not reached.
+func (r *resource) notOlder(wanted string, rev uint64) error {
+	if wanted == "" {
+		return nil
+	}
+	w, err := r.versioner.ParseResourceVersion(wanted)
+	if err != nil {
+		return apierrors.NewBadRequest(fmt.Sprintf("invalid resource version: %v", err))
+	}
+	if w > rev {
+		return storage.NewTooLargeResourceVersionError(w, rev, 0)
+	}
+	return nil
+}
+
+// put commits after in the place of before (nil: a key that is free) and returns what is there now;
+// ok is false when somebody else was faster.
+func (r *resource) put(ctx context.Context, key string, before, after *entry) (now *entry, ok bool) {
+	r.s.mu.Lock()
+	defer r.s.mu.Unlock()
+	if cur, _ := r.s.state.objects.Get(key); cur != before {
+		return cur, false
+	}
+	after.rev = r.s.nextRev(ctx)
+	r.s.commit(r, key, before, after, after.rev)
+	if before == nil {
+		r.s.state.next(key)
+	}
+	return after, true
+}
+
+func (r *resource) expiry(ttl uint64) int64 {
+	if ttl == 0 {
+		return 0
+	}
+	return r.s.opts.Clock().Add(time.Duration(ttl) * time.Second).UnixNano()
+}
+
+// Create implements storage.Interface.
+func (r *resource) Create(ctx context.Context, key string, obj, out runtime.Object, ttl uint64) error {
+	k, err := r.key(key, false)
+	if err != nil {
+		return err
+	}
+	if v, err := r.versioner.ObjectResourceVersion(obj); err == nil && v != 0 {
+		return storage.ErrResourceVersionSetOnCreate
+	}
+	// Asked first, so that a refused create costs no encoding.
+	if e, _ := r.get(k); e != nil {
+		return storage.NewKeyExistsError(k, 0)
+	}
+	data, err := r.encode(ctx, k, nil, obj)
+	if err != nil {
+		return err
+	}
+	e, ok := r.put(ctx, k, nil, &entry{key: k, data: data, expires: r.expiry(ttl)})
+	if !ok {
+		return storage.NewKeyExistsError(k, 0)
+	}
+	if out == nil {
+		return nil
+	}
+	return r.copyOut(e, out)
+}
+
+// Delete implements storage.Interface. The suggestion is not needed: the newest version is at hand.
+func (r *resource) Delete(ctx context.Context, key string, out runtime.Object, pre *storage.Preconditions,
+	validate storage.ValidateObjectFunc, _ runtime.Object, _ storage.DeleteOptions,
+) error {
+	k, err := r.key(key, false)
+	if err != nil {
+		return err
+	}
+	for {
+		e, _ := r.get(k)
+		if e == nil {
+			return storage.NewKeyNotFoundError(k, 0)
+		}
+		obj, err := e.object(r)
+		if err != nil {
+			return err
+		}
+		obj = obj.DeepCopyObject()
+		if err := pre.Check(k, obj); err != nil {
+			return err
+		}
+		if err := validate(ctx, obj); err != nil {
+			return err
+		}
+		if gone := r.remove(ctx, k, e); gone != nil {
+			return r.copyOut(gone, out)
+		}
+	}
+}
+
+// remove deletes e and returns it at the version of its deletion; nil when e was no longer there.
+func (r *resource) remove(ctx context.Context, key string, e *entry) *entry {
+	r.s.mu.Lock()
+	defer r.s.mu.Unlock()
+	if cur, _ := r.s.state.objects.Get(key); cur != e {
+		return nil
+	}
+	return r.s.commit(r, key, e, nil, r.s.nextRev(ctx)).gone
+}
+
+// GuaranteedUpdate implements storage.Interface.
+func (r *resource) GuaranteedUpdate(ctx context.Context, key string, out runtime.Object, ignoreNotFound bool,
+	pre *storage.Preconditions, update storage.UpdateFunc, _ runtime.Object,
+) error {
+	k, err := r.key(key, false)
+	if err != nil {
+		return err
+	}
+	if _, err := conversion.EnforcePtr(out); err != nil {
+		return fmt.Errorf("unable to convert output object to pointer: %w", err)
+	}
+	for {
+		before, _ := r.get(k)
+		after, err := r.updated(ctx, k, before, ignoreNotFound, pre, update, out)
+		if err != nil {
+			return err
+		}
+		if after == before {
+			return r.copyOut(before, out)
+		}
+		if e, ok := r.put(ctx, k, before, after); ok {
+			return r.copyOut(e, out)
+		}
+		if err := ctx.Err(); err != nil {
+			return storage.NewTimeoutError(k, err.Error())
+		}
+	}
+}
+
+// updated is what update makes of before: a new entry without version, or before itself when nothing
+// changed.
+func (r *resource) updated(ctx context.Context, key string, before *entry, ignoreNotFound bool,
+	pre *storage.Preconditions, update storage.UpdateFunc, out runtime.Object,
+) (*entry, error) {
+	var cur runtime.Object
+	var meta storage.ResponseMeta
+	switch {
+	case before != nil:
+		obj, err := before.object(r)
+		if err != nil {
+			return nil, err
+		}
+		cur, meta.ResourceVersion = obj.DeepCopyObject(), before.rev
+	case !ignoreNotFound:
+		return nil, storage.NewKeyNotFoundError(key, 0)
+	default:
+		cur = emptyLike(out)
+	}
+	if err := pre.Check(key, cur); err != nil {
+		return nil, err
+	}
+	obj, ttl, err := update(cur, meta)
+	if err != nil {
+		return nil, err
+	}
+	data, err := r.encode(ctx, key, before, obj)
+	if err != nil {
+		return nil, err
+	}
+	if before != nil && bytes.Equal(data, before.data) {
+		return before, nil
+	}
+	e := &entry{key: key, data: data}
+	if ttl != nil {
+		e.expires = r.expiry(*ttl)
+	}
+	return e, nil
+}
+
+func emptyLike(obj runtime.Object) runtime.Object {
+	if u, ok := obj.(runtime.Unstructured); ok {
+		return u.NewEmptyInstance()
+	}
+	return reflect.New(reflect.TypeOf(obj).Elem()).Interface().(runtime.Object)
+}
+
+// Stats implements storage.Interface.
+func (r *resource) Stats(context.Context) (storage.Stats, error) {
+	r.s.mu.Lock()
+	defer r.s.mu.Unlock()
+	var st storage.Stats
+	ascend(r.s.state.objects, r.prefix, r.prefix, func(*entry) bool { st.ObjectCount++; return true })
+	return st, nil
+}
+
+// ReadinessCheck implements storage.Interface.
+func (r *resource) ReadinessCheck() error { return nil }
+
+// RequestWatchProgress implements storage.Interface. Only a watch cache calls it, and there is none.
+func (r *resource) RequestWatchProgress(context.Context) error { return nil }
+
+// GetCurrentResourceVersion implements storage.Interface.
+func (r *resource) GetCurrentResourceVersion(context.Context) (uint64, error) {
+	return r.s.ResourceVersion(), nil
+}
+
+// EnableResourceSizeEstimation implements storage.Interface.
+func (r *resource) EnableResourceSizeEstimation(keys storage.KeysFunc) error {
+	if keys == nil {
+		return errors.New("KeysFunc cannot be nil")
+	}
+	return nil
+}
+
+// CompactRevision implements storage.Interface.
+func (r *resource) CompactRevision() int64 {
+	r.s.mu.Lock()
+	defer r.s.mu.Unlock()
+	return int64(r.s.state.compacted)
+}

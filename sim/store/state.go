@@ -1,0 +1,270 @@
+package store
+
+import (
+	"bytes"
+	"fmt"
+	"maps"
+	"slices"
+	"sort"
+	"strings"
+	"sync/atomic"
+
+	"github.com/tidwall/btree"
+	"k8s.io/apimachinery/pkg/runtime"
+)
+
+// entry is one stored version of one object. It is immutable but for the cache of decoded forms.
+type entry struct {
+	key     string
+	rev     uint64
+	data    []byte // as etcd would hold it: the storage version, without resourceVersion
+	expires int64  // nanoseconds since the Unix epoch; 0 never
+	forms   atomic.Pointer[form]
+}
+
+// form is an entry as one resource's codec decodes it. The versions of a custom resource have a codec
+// each, and a changed CRD gets new ones, so an entry can have several.
+type form struct {
+	by   *resource
+	obj  runtime.Object
+	next *form
+}
+
+// maxForms bounds the cache of one entry; more than the served versions of a CRD seldom live at once.
+const maxForms = 4
+
+// object gives the entry as r decodes it. The result is shared: callers copy before they change it.
+func (e *entry) object(r *resource) (runtime.Object, error) {
+	head := e.forms.Load()
+	n := 0
+	for f := head; f != nil; f = f.next {
+		if f.by == r {
+			return f.obj, nil
+		}
+		n++
+	}
+	obj, err := r.decode(e.data, e.rev)
+	if err != nil {
+		return nil, err
+	}
+	if n >= maxForms {
+		head = nil
+	}
+	e.forms.CompareAndSwap(e.forms.Load(), &form{by: r, obj: obj, next: head})
+	return obj, nil
+}
+
+// change is one commit. A create has no before, a delete no after.
+type change struct {
+	rev           uint64
+	key           string
+	before, after *entry
+	// gone is the deleted object at the version of its deletion: what a DELETED event shows.
+	gone *entry
+}
+
+// journal is the history of one resource, oldest first.
+type journal struct {
+	changes []*change
+	dropped int // changes compacted away; cursors count them
+}
+
+func (j *journal) end() int { return j.dropped + len(j.changes) }
+
+// after gives the cursor behind all changes up to rev.
+func (j *journal) after(rev uint64) int {
+	return j.dropped + sort.Search(len(j.changes), func(i int) bool { return j.changes[i].rev > rev })
+}
+
+type tree = btree.Map[string, *entry]
+
+// state is the whole world; all that Snapshot keeps and Restore brings back.
+type state struct {
+	rev       uint64
+	compacted uint64 // states and events before it are gone
+	objects   *tree
+	journals  map[string]*journal // by resource prefix
+	// counts of creations by key and of generated names by base: uids and names are made from them.
+	counts *btree.Map[string, uint32]
+	// expiries holds expiryKey of every object with a time to live.
+	expiries *btree.Map[string, struct{}]
+}
+
+func newState() state {
+	return state{
+		rev: 1, objects: new(tree), journals: map[string]*journal{},
+		counts: new(btree.Map[string, uint32]), expiries: new(btree.Map[string, struct{}]),
+	}
+}
+
+// fork copies in time independent of the number of objects: trees share their nodes, journals their
+// changes (their capacity is clipped, so that neither side appends into the other's).
+func (s *state) fork() state {
+	f := *s
+	f.objects, f.counts, f.expiries = s.objects.Copy(), s.counts.Copy(), s.expiries.Copy()
+	f.journals = maps.Clone(s.journals)
+	for k, j := range f.journals {
+		f.journals[k] = &journal{changes: slices.Clip(j.changes), dropped: j.dropped}
+	}
+	return f
+}
+
+func (s *state) journal(prefix string) *journal {
+	j := s.journals[prefix]
+	if j == nil {
+		j = &journal{}
+		s.journals[prefix] = j
+	}
+	return j
+}
+
+// next counts up and returns how often it was called for key before.
+func (s *state) next(key string) uint32 {
+	n, _ := s.counts.Get(key)
+	s.counts.Set(key, n+1)
+	return n
+}
+
+// set makes e the object at its key (nil: none) without a journal entry.
+func (s *state) set(key string, old, e *entry) {
+	if old != nil && old.expires != 0 {
+		s.expiries.Delete(expiryKey(old))
+	}
+	if e == nil {
+		s.objects.Delete(key)
+		return
+	}
+	s.objects.Set(key, e)
+	if e.expires != 0 {
+		s.expiries.Set(expiryKey(e), struct{}{})
+	}
+}
+
+func expiryKey(e *entry) string { return fmt.Sprintf("%020d %s", e.expires, e.key) }
+
+// at is the objects as they were at rev, for the resource of prefix only: the newest ones with the
+// later changes taken back.
+func (s *state) at(prefix string, rev uint64) *tree {
+	j := s.journals[prefix]
+	if j == nil || len(j.changes) == 0 || j.changes[len(j.changes)-1].rev <= rev {
+		return s.objects
+	}
+	t := s.objects.Copy()
+	for _, c := range slices.Backward(j.changes) {
+		if c.rev <= rev {
+			break
+		}
+		if c.before == nil {
+			t.Delete(c.key)
+		} else {
+			t.Set(c.key, c.before)
+		}
+	}
+	return t
+}
+
+// compact forgets what led to the state at rev. That state itself can still be listed and watched from.
+func (s *state) compact(rev uint64) {
+	s.compacted = max(s.compacted, rev)
+	for _, j := range s.journals {
+		i := sort.Search(len(j.changes), func(i int) bool { return j.changes[i].rev > rev })
+		j.changes = slices.Clone(j.changes[i:])
+		j.dropped += i
+	}
+}
+
+// ascend calls fn for every object under prefix from key start on, in the order of keys.
+func ascend(t *tree, prefix, start string, fn func(*entry) bool) {
+	t.Ascend(start, func(k string, e *entry) bool {
+		return strings.HasPrefix(k, prefix) && fn(e)
+	})
+}
+
+// Snapshot is a world as it was. It stays valid for ever and may be restored any number of times.
+type Snapshot struct{ state state }
+
+// ResourceVersion is the newest version in the snapshot.
+func (s *Snapshot) ResourceVersion() uint64 { return s.state.rev }
+
+// Snapshot keeps the world as it is now.
+func (s *Store) Snapshot() *Snapshot {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return &Snapshot{state: s.state.fork()}
+}
+
+// Restore makes the world what it was at the snapshot. External watches end. Internal ones go on where
+// their resource's history is the same in both worlds, and end where it is not: their informers list
+// again.
+func (s *Store) Restore(snap *Snapshot) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	old := s.state.journals
+	s.state = snap.state.fork()
+	for _, w := range slices.Clone(s.streams) {
+		if w.external || !sameEnd(old[w.r.prefix], s.state.journals[w.r.prefix]) {
+			w.stopLocked()
+		}
+	}
+}
+
+// sameEnd tells whether two journals of one resource end with the same change. A missing journal is as
+// good as an empty one.
+func sameEnd(a, b *journal) bool {
+	last := func(j *journal) *change {
+		if j == nil || len(j.changes) == 0 {
+			return nil
+		}
+		return j.changes[len(j.changes)-1]
+	}
+	end := func(j *journal) int {
+		if j == nil {
+			return 0
+		}
+		return j.end()
+	}
+	return end(a) == end(b) && last(a) == last(b)
+}
+
+// Changed tells whether a resource's history differs between the world as it is and a snapshot.
+func (s *Store) Changed(since *Snapshot, prefix string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return !sameEnd(s.state.journals[prefix], since.state.journals[prefix])
+}
+
+// Compact forgets history before rev: an exact list of an older state and a watch from an older
+// version get 410 Gone. It bounds the store's memory.
+func (s *Store) Compact(rev uint64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.state.compact(min(rev, s.state.rev))
+	for _, w := range s.streams {
+		w.wakeUp()
+	}
+}
+
+// Object is a stored object in its stored form.
+type Object struct {
+	Key             string // as in etcd: /registry/pods/default/web-0
+	ResourceVersion uint64
+	// Data is the storage encoding (protobuf for built-in kinds, JSON for custom resources), without
+	// resourceVersion. It must not be changed.
+	Data []byte
+}
+
+// Each calls fn with every object in the order of keys until fn returns false.
+func (s *Store) Each(fn func(Object) bool) {
+	s.mu.Lock()
+	t := s.state.objects.Copy()
+	s.mu.Unlock()
+	t.Scan(func(k string, e *entry) bool { return fn(Object{Key: k, ResourceVersion: e.rev, Data: e.data}) })
+}
+
+// Equal tells whether two snapshots hold the same objects, byte for byte, at the same versions.
+func (s *Snapshot) Equal(o *Snapshot) bool {
+	a, b := s.state.objects.Copy().Values(), o.state.objects.Copy().Values()
+	return s.state.rev == o.state.rev && slices.EqualFunc(a, b, func(a, b *entry) bool {
+		return a == b || a.key == b.key && a.rev == b.rev && bytes.Equal(a.data, b.data)
+	})
+}
