@@ -101,7 +101,8 @@ func TestAudit(t *testing.T) {
 	}
 	webhook := awaitEvent(ctx, t, s, isOurs)
 
-	c.Stop() // delivers the rest
+	c.Stop()  // delivers the rest
+	s.Close() // waits for what is being delivered
 	close(s.events)
 	for ev := range s.events {
 		webhook[ev.key()]++

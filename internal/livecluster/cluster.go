@@ -23,7 +23,7 @@ const (
 	// startTimeout bounds the start of the servers, builds not counted. On a machine that does nothing
 	// else they need four seconds, on one with a load of ten a core half a minute.
 	startTimeout = 3 * time.Minute
-	pollInterval = 20 * time.Millisecond
+	pollInterval = 50 * time.Millisecond
 	pollTimeout  = 5 * time.Second
 )
 
@@ -114,7 +114,7 @@ func (c *Cluster) startAPIServer(ctx context.Context, binaries map[string]string
 	if err := c.run(APIServer, binaries[APIServer], flags); err != nil {
 		return err
 	}
-	client, err := rest.HTTPClientFor(c.admin)
+	client, err := rest.HTTPClientFor(ours(c.admin))
 	if err != nil {
 		return err
 	}
@@ -152,13 +152,20 @@ func (c *Cluster) startManager(ctx context.Context, binary string, controllers [
 	if err := c.run(ControllerManager, binary, managerFlags(p, controllers)); err != nil {
 		return err
 	}
-	client, err := rest.HTTPClientFor(config)
+	client, err := rest.HTTPClientFor(ours(config))
 	if err != nil {
 		return err
 	}
 	defer client.CloseIdleConnections()
 	_, err = c.await(ctx, client, fmt.Sprintf("https://127.0.0.1:%d/healthz", p))
 	return err
+}
+
+// ours names us as the one who asks whether a server is ready, for an audit log holds that too.
+func ours(config *rest.Config) *rest.Config {
+	config = rest.CopyConfig(config)
+	config.UserAgent = "opreplay-livecluster"
+	return config
 }
 
 func (c *Cluster) reserve() (int, error) {
