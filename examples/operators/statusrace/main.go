@@ -6,8 +6,8 @@
 // merge patch, which replaces the whole list of conditions with the one it read plus its own: what
 // backups reported meanwhile is lost, and since both look only at changes of the spec, nobody reports it
 // again. backups ends with an update, which the API server refuses with a conflict, because provisioning
-// wrote in between. With --fixed each applies its own condition, under a field manager of its own, so
-// neither needs a copy.
+// announced its target in between. With --fixed each applies only what is its own, under a field manager
+// of its own, so neither needs a copy.
 package main
 
 import (
@@ -49,19 +49,33 @@ func (r *Provisioner) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Res
 	if err := r.Get(ctx, req.NamespacedName, db); err != nil {
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
-	if err := r.report(ctx, db, "Resizing", metav1.ConditionFalse); err != nil {
+	if err := r.announce(ctx, db); err != nil {
 		return ctrl.Result{}, err
 	}
 	if err := work(ctx, provisionTime); err != nil {
 		return ctrl.Result{}, err
 	}
-	return ctrl.Result{}, r.report(ctx, db, "AsSpecified", metav1.ConditionTrue)
+	return ctrl.Result{}, r.report(ctx, db)
 }
 
-func (r *Provisioner) report(ctx context.Context, db *Database, reason string, status metav1.ConditionStatus) error {
-	ready := metav1.Condition{Type: "Ready", Status: status, Reason: reason, ObservedGeneration: db.Generation}
+// announce says which size provisioning works towards.
+func (r *Provisioner) announce(ctx context.Context, db *Database) error {
 	if r.Fixed {
-		return apply(ctx, r.Client, db, "provisioning", ready)
+		return apply(ctx, r.Client, db, "provisioning-target", map[string]any{"targetGiB": db.Spec.SizeGiB})
+	}
+	written := db.DeepCopyObject().(*Database)
+	written.Status.TargetGiB = db.Spec.SizeGiB
+	return r.Status().Patch(ctx, written, client.MergeFrom(db))
+}
+
+// report says that the server fits the spec.
+func (r *Provisioner) report(ctx context.Context, db *Database) error {
+	ready := metav1.Condition{
+		Type: "Ready", Status: metav1.ConditionTrue, Reason: "AsSpecified",
+		Message: fmt.Sprintf("%d GiB", db.Spec.SizeGiB), ObservedGeneration: db.Generation,
+	}
+	if r.Fixed {
+		return applyCondition(ctx, r.Client, db, "provisioning", ready)
 	}
 	written := db.DeepCopyObject().(*Database)
 	meta.SetStatusCondition(&written.Status.Conditions, ready)
@@ -88,14 +102,14 @@ func (r *BackupScheduler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl
 		Message: fmt.Sprintf("daily, %d GiB", db.Spec.SizeGiB), ObservedGeneration: db.Generation,
 	}
 	if r.Fixed {
-		return ctrl.Result{}, apply(ctx, r.Client, db, "backups", scheduled)
+		return ctrl.Result{}, applyCondition(ctx, r.Client, db, "backups", scheduled)
 	}
 	meta.SetStatusCondition(&db.Status.Conditions, scheduled)
 	return ctrl.Result{}, r.Status().Update(ctx, db)
 }
 
-// apply reports one condition and owns nothing else of the status.
-func apply(ctx context.Context, c client.Client, db *Database, owner string, cond metav1.Condition) error {
+// applyCondition reports one condition and leaves all others alone.
+func applyCondition(ctx context.Context, c client.Client, db *Database, owner string, cond metav1.Condition) error {
 	cond.LastTransitionTime = metav1.Now()
 	if old := meta.FindStatusCondition(db.Status.Conditions, cond.Type); old != nil && old.Status == cond.Status {
 		cond.LastTransitionTime = old.LastTransitionTime
@@ -104,11 +118,16 @@ func apply(ctx context.Context, c client.Client, db *Database, owner string, con
 	if err != nil {
 		return err
 	}
+	return apply(ctx, c, db, owner, map[string]any{"conditions": []any{condition}})
+}
+
+// apply reports one part of the status, and owns nothing else of it.
+func apply(ctx context.Context, c client.Client, db *Database, owner string, status map[string]any) error {
 	return c.Status().Apply(ctx, client.ApplyConfigurationFromUnstructured(&unstructured.Unstructured{Object: map[string]any{
 		"apiVersion": groupVersion.String(),
 		"kind":       "Database",
 		"metadata":   map[string]any{"namespace": db.Namespace, "name": db.Name},
-		"status":     map[string]any{"conditions": []any{condition}},
+		"status":     status,
 	}}), client.FieldOwner(owner), client.ForceOwnership)
 }
 

@@ -23,11 +23,12 @@ type Database struct {
 
 // DatabaseSpec is what the user wants.
 type DatabaseSpec struct {
-	SizeGiB int `json:"sizeGiB"`
+	SizeGiB int64 `json:"sizeGiB"`
 }
 
 // DatabaseStatus is what the controllers report: Ready and BackupScheduled.
 type DatabaseStatus struct {
+	TargetGiB  int64              `json:"targetGiB,omitempty"` // what provisioning works towards
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 }
 

@@ -1,0 +1,105 @@
+package demo
+
+import (
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/opreplay/opreplay/analysis"
+)
+
+// Text prints the report for the eye.
+func (r *Report) Text(w io.Writer) error {
+	p := &printer{w: w}
+	found, clean := 0, 0
+	last := ""
+	for _, run := range r.Runs {
+		if run.Case.Name != last {
+			p.linef("%s: %s", run.Case.Name, run.Case.About)
+			last = run.Case.Name
+		}
+		p.run(run)
+		switch {
+		case run.Wrong != "":
+		case run.Twin == Fixed:
+			clean++
+		default:
+			found++
+		}
+	}
+	took := r.Took.Round(100 * time.Millisecond)
+	if r.AsExpected {
+		p.linef("As it should be: %d faults found in the faulty twins, none in the %d mended ones. %v.", found, clean, took)
+	} else {
+		p.linef("NOT as it should be: see WRONG above. %v.", took)
+	}
+	p.linef("More of a run: opsim analyze TRACE. More of a fault: docs/findings.")
+	return p.err
+}
+
+// printer keeps the first error of a writer.
+type printer struct {
+	w   io.Writer
+	err error
+}
+
+func (p *printer) linef(format string, args ...any) {
+	if p.err == nil {
+		_, p.err = fmt.Fprintf(p.w, format+"\n", args...)
+	}
+}
+
+func (p *printer) run(run Run) {
+	if len(run.Findings) == 0 {
+		p.linef("  %-7s no findings", run.Twin)
+	}
+	for i, f := range run.Findings {
+		twin := run.Twin
+		if i > 0 {
+			twin = ""
+		}
+		p.linef("  %-7s %s  %s", twin, f.Detector, objects(f))
+		p.linef("          cause     %s", f.Cause)
+		p.linef("          evidence  %s", evidence(f.Evidence))
+	}
+	p.linef("          trace     %s", run.Trace)
+	if run.Wrong != "" {
+		p.linef("          WRONG     %s", run.Wrong)
+	}
+}
+
+// objects names the first objects of a finding and says how many more there are.
+func objects(f analysis.Finding) string {
+	const shown = 2
+	var names []string
+	for i, o := range f.Objects {
+		if i == shown {
+			break
+		}
+		names = append(names, o.String())
+	}
+	text := strings.Join(names, ", ")
+	if more := f.Total - int64(len(names)); more > 0 {
+		text += fmt.Sprintf(" and %d more", more)
+	}
+	return text
+}
+
+// evidence lists the first sequence numbers.
+func evidence(e analysis.Evidence) string {
+	const shown = 6
+	var seqs []string
+	for i, item := range e.Items {
+		if i == shown {
+			break
+		}
+		seqs = append(seqs, strconv.FormatInt(item.Seq, 10))
+	}
+	text := "seq " + strings.Join(seqs, ", ")
+	if more := e.Total - int64(len(seqs)); more > 0 {
+		text += fmt.Sprintf(" and %d more", more)
+	}
+	return text
+}

@@ -1,0 +1,60 @@
+package cases
+
+import (
+	"embed"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+)
+
+//go:embed *.optrace
+var files embed.FS
+
+// Case is one bundled trace.
+type Case struct {
+	// Name is the trace's, without its ending.
+	Name string `json:"name"`
+	// Operator is the binary that it was recorded from and is replayed against; with --fixed it is the
+	// mended twin.
+	Operator string `json:"operator"`
+	// About is what is wrong with the operator, in a few words.
+	About string `json:"about"`
+	// Finding is the name of the detector that must report it. The mended twin must have no finding at all.
+	Finding string `json:"finding"`
+}
+
+// All is every case, in the order in which they are shown.
+func All() []Case {
+	return []Case{
+		{"statusloop", "statusloop", "writes its status on every pass, with a fresh time", "self-loop"},
+		{"statusrace", "statusrace", "two controllers write one status from stale copies", "lost-status"},
+		{"orphanfinalizer", "orphanfinalizer", "gives up its clean-up when the owner is gone", "finalizer-hang"},
+	}
+}
+
+// Extract writes the case's trace into the folder DIR, which is made if need be, and returns its path. A trace
+// that is there already is left as it is and is an error.
+func (c Case) Extract(dir string) (string, error) {
+	name := c.Name + ".optrace"
+	trace := filepath.Join(dir, name)
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return "", err
+	}
+	if err := os.Mkdir(trace, 0o700); err != nil {
+		return "", err
+	}
+	return trace, fs.WalkDir(files, name, func(path string, entry fs.DirEntry, err error) error {
+		if err != nil {
+			return fmt.Errorf("bundled trace %s: %w", name, err)
+		}
+		if entry.IsDir() {
+			return nil
+		}
+		content, err := files.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		return os.WriteFile(filepath.Join(trace, entry.Name()), content, 0o600)
+	})
+}
