@@ -1,0 +1,92 @@
+package main
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+
+	"github.com/opreplay/opreplay/internal/clitest"
+)
+
+func TestMain(m *testing.M) { clitest.Main(m, main) }
+
+// What is no trace is refused by every command that reads one.
+func TestBadTraces(t *testing.T) {
+	for _, bad := range clitest.BadTraces(t) {
+		for _, command := range []string{"inspect", "verify"} {
+			t.Run(command+"/"+bad.Name, func(t *testing.T) {
+				clitest.Refuses(t, []string{command, bad.Dir}, bad.Mentions...)
+			})
+		}
+	}
+}
+
+func TestBadUsage(t *testing.T) {
+	missing := filepath.Join(t.TempDir(), "nosuch.kubeconfig")
+	nowhere := kubeconfig(t, "https://127.0.0.1:1")
+	server := kubeconfig(t, emptyAPI(t))
+	taken := clitest.Trace(t)
+	out := filepath.Join(t.TempDir(), "new.optrace")
+	for _, c := range []struct {
+		name     string
+		args     []string
+		mentions []string
+	}{
+		{"capture, kubeconfig that is not there", []string{"capture", "--kubeconfig", missing, "--out", out}, []string{missing}},
+		{"proxy, kubeconfig that is not there", []string{"proxy", "--kubeconfig", missing, "--out", out}, []string{missing}},
+		{"run, kubeconfig that is not there", []string{"run", "--kubeconfig", missing, "--out", out, "--", "true"}, []string{missing}},
+		{"capture, kubeconfig that points nowhere", []string{"capture", "--kubeconfig", nowhere, "--out", out}, []string{"127.0.0.1:1"}},
+		{"proxy, kubeconfig that points nowhere", []string{"proxy", "--kubeconfig", nowhere, "--out", out}, []string{"127.0.0.1:1"}},
+		{"run, kubeconfig that points nowhere", []string{"run", "--kubeconfig", nowhere, "--out", out, "--", "true"}, []string{"127.0.0.1:1"}},
+		{"run, operator that is not there", []string{"run", "--kubeconfig", server, "--out", out, "--", "./nosuch-operator"}, []string{"nosuch-operator"}},
+		{"capture, unknown resource", []string{"capture", "--kubeconfig", server, "--out", out, "--resource", "nosuchthings"}, []string{"nosuchthings"}},
+		{"capture, trace that is there already", []string{"capture", "--kubeconfig", server, "--out", taken}, []string{taken}},
+		{"capture, no --out", []string{"capture", "--kubeconfig", server}, []string{"out"}},
+	} {
+		t.Run(c.name, func(t *testing.T) { clitest.Refuses(t, c.args, c.mentions...) })
+	}
+	if _, err := os.Stat(out); err == nil {
+		t.Errorf("a refused command left %s", out)
+	}
+}
+
+// emptyAPI is an API server that serves nothing but ConfigMaps, and of them none.
+func emptyAPI(t *testing.T) string {
+	t.Helper()
+	answers := map[string]string{
+		"/version":           `{"major":"1","minor":"37","gitVersion":"v1.37.2"}`,
+		"/api":               `{"kind":"APIVersions","versions":["v1"]}`,
+		"/apis":              `{"kind":"APIGroupList","apiVersion":"v1","groups":[]}`,
+		"/api/v1":            `{"kind":"APIResourceList","groupVersion":"v1","resources":[{"name":"configmaps","singularName":"configmap","namespaced":true,"kind":"ConfigMap","verbs":["get","list","watch"]}]}`,
+		"/api/v1/configmaps": `{"kind":"ConfigMapList","apiVersion":"v1","metadata":{"resourceVersion":"1"},"items":[]}`,
+	}
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		answer, ok := answers[r.URL.Path]
+		if !ok {
+			http.NotFound(w, r)
+			return
+		}
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = w.Write([]byte(answer))
+	}))
+	t.Cleanup(server.Close)
+	return server.URL
+}
+
+func kubeconfig(t *testing.T, server string) string {
+	t.Helper()
+	config := clientcmdapi.NewConfig()
+	config.Clusters["c"] = &clientcmdapi.Cluster{Server: server}
+	config.Contexts["c"] = &clientcmdapi.Context{Cluster: "c"}
+	config.CurrentContext = "c"
+	path := filepath.Join(t.TempDir(), "kubeconfig")
+	if err := clientcmd.WriteToFile(*config, path); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
