@@ -12,7 +12,6 @@ import (
 	"syscall"
 	"testing"
 	"time"
-
 )
 
 // bin is the folder of the binaries under test, zoo/ in it that of the operators.
