@@ -1,0 +1,409 @@
+package virtual
+
+import (
+	"context"
+	"sort"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+type threadState uint8
+
+const (
+	stateNew     threadState = iota // made by clone; its first trap has not been seen
+	stateRunning                    // has the token
+	stateReady                      // in the queue
+	stateParked                     // waits, see park
+	stateLoose                      // runs, or is blocked in the kernel, without the token
+)
+
+// parkKind says what a parked thread waits for.
+type parkKind uint8
+
+const (
+	parkNone parkKind = iota
+	parkFutex
+	parkSleep
+	parkEpoll
+	parkPoll
+	parkIO     // read, write, accept, … on a descriptor that would block
+	parkChild  // wait4, waitid
+	parkSignal // sigtimedwait, pause, sigsuspend
+	parkVfork  // until its child has called exec or exit
+)
+
+// thread is a thread of a supervised process.
+type thread struct {
+	idx int // order of creation in the world: its name in hashes and logs
+	tid int
+	vid int // what gettid says
+	p   *proc
+
+	state   threadState
+	req     notification // the outstanding trap
+	pending bool         // req is still to be handled, once the thread has the token
+	// the answer to give with the token, if not pending
+	val   int64
+	errno syscall.Errno
+	cont  bool
+
+	park     parkKind
+	deadline int64 // 0: none
+	seq      uint64
+
+	key       futexKey
+	bits      uint32
+	clearTid  uint64 // CLONE_CHILD_CLEARTID
+	polled    *pollSet
+	ioFd      int // our copy of the descriptor that it is blocked on
+	ioWant    int16
+	written   int // how much of a blocking write is done
+	sigWait   uint64
+	vforkOf   *thread // the parent that waits for this thread
+	execing   bool
+	spunSince int64
+}
+
+// newThread makes a thread of p; its tid is known only at its first trap.
+func (s *Supervisor) newThread(p *proc) *thread {
+	t := &thread{idx: s.nextTh, p: p, ioFd: -1}
+	s.nextTh++
+	p.root.nextVid++
+	t.vid = p.root.nextVid
+	p.threads = append(p.threads, t)
+	s.order = append(s.order, t)
+	return t
+}
+
+func (s *Supervisor) bind(t *thread, tid int) {
+	t.tid = tid
+	s.threads[tid] = t
+}
+
+// enqueue makes t ready: it runs when the picker says so.
+func (s *Supervisor) enqueue(t *thread) {
+	t.state, t.park, t.deadline = stateReady, parkNone, 0
+	s.queue = append(s.queue, t)
+}
+
+// pick takes the next thread from the queue. Threads of paused processes stay in it.
+func (s *Supervisor) pick() *thread {
+	n := len(s.queue)
+	if n == 0 {
+		return nil
+	}
+	paused := false
+	for _, p := range s.roots {
+		paused = paused || p.paused
+	}
+	if !paused {
+		i := 0
+		if n > 1 {
+			i = s.opt.Picker.Pick(n)
+		}
+		return s.take(i)
+	}
+	var can []int
+	for i, t := range s.queue {
+		if !t.p.root.paused {
+			can = append(can, i)
+		}
+	}
+	if len(can) == 0 {
+		return nil
+	}
+	return s.take(can[s.opt.Picker.Pick(len(can))])
+}
+
+func (s *Supervisor) take(i int) *thread {
+	t := s.queue[i]
+	copy(s.queue[i:], s.queue[i+1:])
+	s.queue[len(s.queue)-1] = nil
+	s.queue = s.queue[:len(s.queue)-1]
+	return t
+}
+
+// dispatch gives t the token.
+func (s *Supervisor) dispatch(t *thread) {
+	t.state = stateRunning
+	s.cur = t
+	if t.pending {
+		s.handle(t)
+		return
+	}
+	s.reply(t, t.val, t.errno, t.cont)
+}
+
+// parkThread takes the token from t until its wait ends, at the latest at deadline (0: never).
+func (s *Supervisor) parkThread(t *thread, kind parkKind, deadline int64) {
+	t.state, t.park, t.deadline = stateParked, kind, deadline
+	s.seq++
+	t.seq = s.seq
+	if s.cur == t {
+		s.cur = nil
+	}
+}
+
+// wake ends the wait of a parked thread with a result.
+func (s *Supervisor) wake(t *thread, val int64, errno syscall.Errno) {
+	s.unpark(t)
+	t.val, t.errno, t.cont = val, errno, false
+	s.enqueue(t)
+}
+
+// retry ends the wait of a parked thread; its call is looked at again when it has the token.
+func (s *Supervisor) retry(t *thread) {
+	s.unpark(t)
+	t.pending = true
+	s.enqueue(t)
+}
+
+// unpark frees what belongs to the wait.
+func (s *Supervisor) unpark(t *thread) {
+	if t.park == parkFutex {
+		s.futexRemove(t)
+	}
+	if t.ioFd >= 0 {
+		unix.Close(t.ioFd)
+		t.ioFd = -1
+	}
+	t.polled.close()
+	t.polled = nil
+}
+
+// yield puts the thread with the token at the end of the queue, if there is anyone else.
+func (s *Supervisor) yield(t *thread) {
+	s.readClock()
+	s.expire()
+	if len(s.queue) == 0 {
+		s.ok(t, 0)
+		return
+	}
+	t.val, t.errno, t.cont = 0, 0, false
+	s.cur = nil
+	s.enqueue(t)
+}
+
+// wakeReady moves parked threads whose wait is over to the queue: descriptors first, then time.
+func (s *Supervisor) wakeReady() bool {
+	n := len(s.queue)
+	for _, t := range s.order {
+		if t.state != stateParked || t.p.root.paused {
+			continue
+		}
+		switch t.park {
+		case parkEpoll:
+			if k := s.epollReady(t); k != 0 {
+				s.wake(t, int64(k), 0)
+			}
+		case parkPoll:
+			if k, err := t.polled.ready(t); k != 0 || err != 0 {
+				s.wake(t, int64(k), err)
+			}
+		case parkIO:
+			if pollOne(t.ioFd, t.ioWant) {
+				s.retry(t)
+			}
+		}
+	}
+	s.expire()
+	// Only threads that can run count: a paused process's may have been queued long ago.
+	for _, t := range s.queue[min(n, len(s.queue)):] {
+		if !t.p.root.paused {
+			return true
+		}
+	}
+	return false
+}
+
+// expire wakes threads and fires timers that are due, in the order of their deadlines.
+func (s *Supervisor) expire() {
+	now := s.now()
+	type due struct {
+		at  int64
+		seq uint64
+		t   *thread
+		tm  *timer
+	}
+	var list []due
+	for _, t := range s.order {
+		if t.deadline != 0 && t.deadline <= now && t.state == stateParked && !t.p.root.paused {
+			list = append(list, due{t.deadline, t.seq, t, nil})
+		}
+	}
+	for _, tm := range s.timers {
+		if tm.next != 0 && tm.next <= now && !tm.p.root.paused {
+			list = append(list, due{tm.next, tm.seq, nil, tm})
+		}
+	}
+	if len(list) > 1 {
+		sort.Slice(list, func(i, j int) bool {
+			if list[i].at != list[j].at {
+				return list[i].at < list[j].at
+			}
+			return list[i].seq < list[j].seq
+		})
+	}
+	for _, d := range list {
+		switch {
+		case d.tm != nil:
+			s.fire(d.tm)
+		case d.t.state != stateParked: // a timer's signal woke it meanwhile
+		case d.t.park == parkFutex:
+			s.wake(d.t, 0, unix.ETIMEDOUT)
+		case d.t.park == parkSignal:
+			s.wake(d.t, 0, unix.EAGAIN)
+		case d.t.park == parkPoll:
+			d.t.polled.clear(d.t)
+			s.wake(d.t, 0, 0)
+		default:
+			s.wake(d.t, 0, 0)
+		}
+	}
+}
+
+// handle looks at the trap of the thread that has the token.
+func (s *Supervisor) handle(t *thread) {
+	t.pending = false
+	if t.p.execBy == t {
+		s.execDone(t)
+	}
+	if t.p.needsBoot {
+		if err := s.boot(t); err != nil {
+			s.lose(err.Error())
+			if !t.p.dead {
+				s.pass(t)
+			}
+		}
+		return // t stands in its next trap
+	}
+	e := s.handlers[t.req.data.nr]
+	if e == nil || e.handle == nil {
+		s.pass(t)
+		return
+	}
+	e.handle(s, t, &t.req.data.args)
+}
+
+// arrived takes in a trap: the holder's is handled by the loop, any other thread's waits for the token.
+func (s *Supervisor) arrived(n *notification, root *Process) *thread {
+	s.count(n.data.nr)
+	t := s.threads[int(n.tid)]
+	if t == nil {
+		if t = s.unexpected(n, root); t == nil {
+			return nil
+		}
+	}
+	if t.p.execBy != nil && int(n.tid) == t.p.pid {
+		t = s.execByOther(t)
+	}
+	t.req = *n
+	t.pending = true
+	switch t.state {
+	case stateLoose:
+		s.loose--
+		s.enqueue(t)
+	case stateNew:
+		// the caller that waits for it puts it in the queue
+	case stateRunning:
+		if t != s.cur {
+			s.enqueue(t)
+		}
+	}
+	return t
+}
+
+// await waits for the holder of the token: its next trap, or its end.
+func (s *Supervisor) await(ctx context.Context) error {
+	t := s.cur
+	got, err := s.receiveAny(t, watchInterval)
+	if err != nil {
+		return err
+	}
+	if got {
+		s.watch.reset()
+		return nil
+	}
+	if s.cur != t { // its process ended
+		return nil
+	}
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	s.drainOutputs()
+	s.look(t)
+	return nil
+}
+
+// receiveAny waits up to ms milliseconds of real time for one trap of any thread that may be running: the threads
+// of t's family, or of all families while some thread is loose. The end of a process counts too.
+func (s *Supervisor) receiveAny(t *thread, ms int) (bool, error) {
+	var buf [8]unix.PollFd
+	fds := buf[:0]
+	var roots [8]*Process
+	families := roots[:0]
+	add := func(p *Process) {
+		fds = append(fds, unix.PollFd{Fd: int32(p.listener), Events: unix.POLLIN})
+		families = append(families, p)
+	}
+	if t != nil {
+		add(t.p.root)
+		fds = append(fds, unix.PollFd{Fd: int32(t.p.pidfd), Events: unix.POLLIN})
+	}
+	if t == nil || s.loose > 0 {
+		for _, p := range s.roots {
+			if !p.gone && (t == nil || p != t.p.root) {
+				add(p)
+			}
+		}
+	}
+	if len(fds) == 0 {
+		return false, nil
+	}
+	n, err := pollRaw(fds, ms)
+	if err != nil || n == 0 {
+		return false, err
+	}
+	for i := range fds {
+		if fds[i].Revents&unix.POLLIN == 0 || t != nil && i == 1 {
+			continue
+		}
+		root := families[0]
+		if t != nil && i > 1 {
+			root = families[i-1]
+		} else if t == nil {
+			root = families[i]
+		}
+		ok, err := receive(root.listener, &s.reqBuf)
+		if err != nil {
+			return false, err
+		}
+		if ok {
+			s.arrived(&s.reqBuf, root)
+			return true, nil
+		}
+	}
+	if t != nil && fds[1].Revents&unix.POLLIN != 0 {
+		s.processEnded(t.p)
+		return true, nil
+	}
+	return false, nil
+}
+
+func pollRaw(fds []unix.PollFd, ms int) (int, error) {
+	for {
+		n, err := unix.Poll(fds, ms)
+		if err == unix.EINTR {
+			continue
+		}
+		return n, err
+	}
+}
+
+// pollOne says whether our descriptor fd is ready for want, now.
+func pollOne(fd int, want int16) bool {
+	p := [1]unix.PollFd{{Fd: int32(fd), Events: want}}
+	n, err := pollRaw(p[:], 0)
+	return err != nil || n > 0
+}
