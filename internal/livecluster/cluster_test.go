@@ -64,6 +64,20 @@ func configMap(name string) *unstructured.Unstructured {
 	return u
 }
 
+// namespace makes a namespace that is the test's own: a shared cluster has seen other tests.
+func namespace(ctx context.Context, t testing.TB, c *Cluster) string {
+	t.Helper()
+	u := &unstructured.Unstructured{}
+	u.SetAPIVersion("v1")
+	u.SetKind("Namespace")
+	u.SetGenerateName("test-")
+	u, err := client(t, c.Config()).Resource(namespaces).Create(ctx, u, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return u.GetName()
+}
+
 // until reads a watch until SEEN says yes.
 func until(ctx context.Context, t testing.TB, w watch.Interface, seen func(watch.Event) bool) {
 	t.Helper()
@@ -109,8 +123,9 @@ func TestCustomResourcesByKubectl(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	ns := namespace(ctx, t, c)
 	run := func(stdin string, args ...string) (string, error) {
-		cmd := exec.CommandContext(ctx, kubectl, args...)
+		cmd := exec.CommandContext(ctx, kubectl, append([]string{"--namespace=" + ns}, args...)...)
 		cmd.Env = append(os.Environ(), "KUBECONFIG="+c.KubeconfigFile(), "HOME="+t.TempDir())
 		cmd.Stdin = strings.NewReader(stdin)
 		out, err := cmd.CombinedOutput()
@@ -127,7 +142,7 @@ func TestCustomResourcesByKubectl(t *testing.T) {
 	if out, err := run(fmt.Sprintf(rabbit, 3), "create", "-f", "-"); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
-	hazel, err := client(t, c.Config()).Resource(rabbits).Namespace("default").Get(ctx, "hazel", metav1.GetOptions{})
+	hazel, err := client(t, c.Config()).Resource(rabbits).Namespace(ns).Get(ctx, "hazel", metav1.GetOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -210,10 +225,11 @@ func TestTwoSideBySide(t *testing.T) {
 	t.Parallel()
 	ctx := timed(t)
 	a, b := Shared(t, Options{}), Start(t, Options{})
-	if _, err := client(t, a.Config()).Resource(configMaps).Namespace("default").Create(ctx, configMap("only-in-a"), metav1.CreateOptions{}); err != nil {
+	ns := namespace(ctx, t, a)
+	if _, err := client(t, a.Config()).Resource(configMaps).Namespace(ns).Create(ctx, configMap("only-in-a"), metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	_, err := client(t, b.Config()).Resource(configMaps).Namespace("default").Get(ctx, "only-in-a", metav1.GetOptions{})
+	_, err := client(t, b.Config()).Resource(configMaps).Namespace(ns).Get(ctx, "only-in-a", metav1.GetOptions{})
 	if !apierrors.IsNotFound(err) {
 		t.Errorf("the second cluster shows the first one's object: %v", err)
 	}
