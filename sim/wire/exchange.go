@@ -19,7 +19,8 @@ type Exchange struct {
 	cancel     context.CancelFunc
 	hand       chan Handover // from the handler's goroutine; unbuffered
 	running    bool
-	streaming  bool // the header of a stream is out
+	stream     bool // the handler has begun a watch
+	streaming  bool // its header is out
 }
 
 // Handover is what a handler has produced since the last one.
@@ -34,26 +35,16 @@ type Handover struct {
 	Panic string
 }
 
-// Streams marks the request as one whose first flush hands over, a watch. Without the mark flushes
-// are ignored and the answer comes whole. The handler may set it while it runs, through its context.
-type Streams struct{ on bool }
-
-type streamsKey struct{}
-
-// MarkStream says from within a handler that its answer is a stream: the store calls it when a watch begins.
-func MarkStream(ctx context.Context) {
-	if s, ok := ctx.Value(streamsKey{}).(*Streams); ok {
-		s.on = true
-	}
-}
+// Stream says that the answer is a stream, a watch: its flushes hand over from now on. Without it flushes
+// are ignored and the answer comes whole. It is called from within the handler, when the watch begins.
+func (x *Exchange) Stream() { x.stream = true }
 
 // Run starts the handler and waits until it has returned, or for a stream until its first flush.
 func (x *Exchange) Run(ctx context.Context, h http.Handler) Handover {
-	mark := &Streams{}
-	ctx, x.cancel = context.WithCancel(context.WithValue(ctx, streamsKey{}, mark))
+	ctx, x.cancel = context.WithCancel(ctx)
 	x.hand = make(chan Handover)
 	x.running = true
-	w := &responder{x: x, mark: mark, header: http.Header{}, code: http.StatusOK}
+	w := &responder{x: x, header: http.Header{}, code: http.StatusOK}
 	req := x.Request.WithContext(ctx)
 	req.Body = http.NoBody
 	if len(x.Body) > 0 {

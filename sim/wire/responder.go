@@ -7,7 +7,6 @@ import "net/http"
 // (k8s.io/apiserver/pkg/endpoints/responsewriter).
 type responder struct {
 	x      *Exchange
-	mark   *Streams
 	header http.Header
 	code   int
 	wrote  bool
@@ -33,7 +32,7 @@ func (w *responder) Write(b []byte) (int, error) {
 // after the bookmark that ends the initial events.
 func (w *responder) Flush() {
 	w.WriteHeader(http.StatusOK)
-	if !w.mark.on || w.begun && len(w.buf) == 0 {
+	if !w.x.stream || w.begun && len(w.buf) == 0 {
 		return
 	}
 	w.begun = true

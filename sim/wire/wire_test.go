@@ -226,9 +226,9 @@ func TestNetHTTPClientsAreServed(t *testing.T) {
 }
 
 // watchHandler writes each event it is given and flushes once, and twice after a bookmark, as the API server's does.
-func watchHandler(events <-chan string) http.Handler {
+func watchHandler(x *Exchange, events <-chan string) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		MarkStream(r.Context())
+		x.Stream()
 		f := w.(http.Flusher)
 		f.Flush()
 		for {
@@ -264,7 +264,7 @@ func TestWatchIsHandedOverEventByEvent(t *testing.T) {
 	c := NewConn(d, Options{})
 	events := make(chan string)
 	x := request(t, c, d, "GET /w HTTP/1.1\r\nHost: w\r\n\r\n")
-	x.Answer(x.Run(context.Background(), watchHandler(events)))
+	x.Answer(x.Run(context.Background(), watchHandler(x, events)))
 	var seen []string
 	for _, e := range []string{"a", "bookmark", "b"} {
 		m := AwaitOr(x, events, e)
@@ -303,7 +303,7 @@ func TestHandlerEndsInsteadOfTakingAnEvent(t *testing.T) {
 	c := NewConn(d, Options{})
 	x := request(t, c, d, "GET /w HTTP/1.1\r\nHost: w\r\n\r\n")
 	events := make(chan string)
-	x.Answer(x.Run(context.Background(), watchHandler(events)))
+	x.Answer(x.Run(context.Background(), watchHandler(x, events)))
 	close(events) // the store ends the watch
 	if m := AwaitOr(x, make(chan string), "never"); !m.Done {
 		t.Errorf("not done: %+v", m)
@@ -314,7 +314,7 @@ func TestClientHangsUpAWatch(t *testing.T) {
 	d := newDuplex()
 	c := NewConn(d, Options{})
 	x := request(t, c, d, "GET /w HTTP/1.1\r\nHost: w\r\n\r\n")
-	x.Answer(x.Run(context.Background(), watchHandler(make(chan string))))
+	x.Answer(x.Run(context.Background(), watchHandler(x, make(chan string))))
 	if c.Hangup() {
 		t.Fatal("hung up before the client did")
 	}

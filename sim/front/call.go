@@ -1,0 +1,211 @@
+package front
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/opreplay/opreplay/internal/apicall"
+	"github.com/opreplay/opreplay/sim"
+	"github.com/opreplay/opreplay/sim/fault"
+	"github.com/opreplay/opreplay/sim/store"
+	"github.com/opreplay/opreplay/sim/wire"
+)
+
+// exchange is one call from its arrival to its end.
+type exchange struct {
+	link    *link
+	x       *wire.Exchange
+	rec     *apicall.Recording
+	out     *sink // what the record lets through
+	call    fault.Call
+	verdict fault.Verdict
+	life    time.Duration // of a watch
+
+	stream  *store.Stream // a watch under way
+	next    *sim.Item     // its next event on the agenda; nil for none
+	held    bool          // next is held by a fault
+	expires *sim.Item
+}
+
+// arrive puts a call that has been read on the agenda.
+func (d *Door) arrive(l *link, x *wire.Exchange) {
+	e := &exchange{link: l, x: x, out: newSink()}
+	e.rec = d.o.Tap.Open(e.out, identified(x.Request, l.client))
+	e.call = callOf(e.rec, l.client.Process)
+	x.Request = e.rec.Request()
+	e.life = takeTimeout(x.Request)
+	e.verdict = d.o.Faults.Arrive(e.call)
+	l.now = e
+	d.after(d.o.Latency+e.verdict.Delay, sim.Item{
+		Lane: l.lane(), Kind: "request", Subject: e.String(), Rule: strings.Join(e.verdict.Rules, "; "),
+		Apply: func() error { return d.run(e) },
+	})
+}
+
+// run executes a call, or does not, and puts its answer on the agenda.
+func (d *Door) run(e *exchange) error {
+	instead := e.verdict.Answer
+	var m wire.Handover
+	if instead == nil || instead.Committed {
+		m = e.x.Run(store.WithPuller(context.Background(), e), d.o.Handler)
+		if m.Panic != "" {
+			return fmt.Errorf("the API server panicked: %s", m.Panic)
+		}
+	}
+	released := d.o.Faults.Done(e.verdict.Ticket)
+	if instead != nil {
+		e.x.Cancel() // a watch, if it was one
+		e.stream = nil
+		m = refusal(e.call, instead)
+	}
+	if released {
+		d.release()
+	}
+	d.Committed()
+	d.after(d.o.Latency, sim.Item{
+		Lane: e.link.lane(), Kind: "answer", Subject: fmt.Sprintf("%s: %s", e, outcome(m, instead)),
+		Apply: func() error { return d.answer(e, m, instead != nil && instead.Lost()) },
+	})
+	return nil
+}
+
+// answer tells the client.
+func (d *Door) answer(e *exchange, m wire.Handover, lost bool) error {
+	if lost {
+		e.link.conn.Close()
+		return nil // Collect ends it
+	}
+	e.write(m)
+	if !m.Done {
+		e.x.Answer(wire.Handover{Code: e.out.code, Header: e.out.header, Body: e.out.take()})
+		d.begin(e)
+		return nil
+	}
+	e.rec.Finish(true)
+	e.link.now = nil
+	e.x.Answer(wire.Handover{Done: true, Code: e.out.code, Header: e.out.header, Body: e.out.take()})
+	return nil
+}
+
+// write passes what the handler made through the record.
+func (e *exchange) write(m wire.Handover) {
+	w := e.rec.Writer()
+	for k, v := range m.Header {
+		w.Header()[k] = v
+	}
+	w.WriteHeader(m.Code)
+	if len(m.Body) > 0 {
+		_, _ = w.Write(m.Body) // the sink takes everything
+	}
+}
+
+// String says in words what the call is.
+func (e *exchange) String() string {
+	var b strings.Builder
+	c := e.call
+	fmt.Fprintf(&b, "%s ", strings.ToUpper(c.Verb))
+	if c.Resource == "" {
+		b.WriteString(e.x.Request.URL.Path)
+	} else {
+		b.WriteString(c.Resource)
+	}
+	if c.Namespace != "" || c.Name != "" {
+		b.WriteString(" " + strings.TrimPrefix(c.Namespace+"/"+c.Name, "/"))
+	}
+	if c.Subresource != "" {
+		b.WriteString(" " + c.Subresource)
+	}
+	fmt.Fprintf(&b, " by %s", e.link.client.Process)
+	return b.String()
+}
+
+func outcome(m wire.Handover, instead *fault.Answer) string {
+	switch {
+	case instead != nil && instead.Lost():
+		return "lost"
+	case instead != nil:
+		return fmt.Sprintf("%d instead", m.Code)
+	}
+	return strconv.Itoa(m.Code)
+}
+
+// identified is the request as the API server is to see it: from its client, whatever it claims.
+func identified(r *http.Request, c Client) *http.Request {
+	r.Header.Del("X-Remote-User")
+	r.Header.Del("X-Remote-Group")
+	if c.User != "" {
+		r.Header.Set("X-Remote-User", c.User)
+		for _, g := range c.Groups {
+			r.Header.Add("X-Remote-Group", g)
+		}
+	}
+	r.RemoteAddr = "127.0.0.1:40000"
+	return r
+}
+
+func callOf(rec *apicall.Recording, client string) fault.Call {
+	t := rec.Target()
+	return fault.Call{
+		Client: client, Verb: t.Verb, Group: t.Group, Resource: t.Resource,
+		Namespace: t.Namespace, Name: t.Name, Subresource: t.Subresource,
+	}
+}
+
+// takeTimeout removes the time limits from a request's query and returns the watch's: the server would
+// hold them against the wall clock.
+func takeTimeout(r *http.Request) time.Duration {
+	if !strings.Contains(r.URL.RawQuery, "timeout") {
+		return 0
+	}
+	q := r.URL.Query()
+	var life time.Duration
+	if n, err := strconv.ParseInt(q.Get("timeoutSeconds"), 10, 32); err == nil && n > 0 {
+		life = time.Duration(n) * time.Second
+	}
+	q.Del("timeoutSeconds")
+	q.Del("timeout")
+	u := *r.URL
+	u.RawQuery = q.Encode()
+	r.URL, r.RequestURI = &u, u.RequestURI()
+	return life
+}
+
+// refusal is the answer that a plan asks for, in the API server's own words.
+func refusal(c fault.Call, a *fault.Answer) wire.Handover {
+	err := refusalError(c, a)
+	status := err.Status()
+	status.Kind, status.APIVersion = "Status", "v1"
+	body, _ := json.Marshal(status) // a Status always marshals
+	h := http.Header{"Content-Type": {"application/json"}}
+	if s := retryAfter(a); s > 0 {
+		h.Set("Retry-After", strconv.Itoa(s))
+	}
+	return wire.Handover{Done: true, Code: int(status.Code), Header: h, Body: append(body, '\n')}
+}
+
+// retryAfter is in seconds, rounded up.
+func retryAfter(a *fault.Answer) int {
+	return int((a.RetryAfter + time.Second - 1) / time.Second)
+}
+
+func refusalError(c fault.Call, a *fault.Answer) *apierrors.StatusError {
+	resource := schema.GroupResource{Group: c.Group, Resource: c.Resource}
+	switch {
+	case a.Code == fault.CodeTimeout:
+		return apierrors.NewTimeoutError("request did not complete within the allotted timeout", 0)
+	case a.Status() == http.StatusConflict && c.Verb == "create":
+		return apierrors.NewAlreadyExists(resource, c.Name)
+	case a.Status() == http.StatusConflict:
+		return apierrors.NewConflict(resource, c.Name, errors.New("the object has been modified; please apply your changes to the latest version and try again"))
+	}
+	return apierrors.NewGenericServerResponse(a.Status(), c.Verb, resource, c.Name, "", retryAfter(a), true)
+}

@@ -1,0 +1,146 @@
+package front
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"time"
+
+	"github.com/opreplay/opreplay/internal/apicall"
+	"github.com/opreplay/opreplay/sim"
+	"github.com/opreplay/opreplay/sim/fault"
+	"github.com/opreplay/opreplay/sim/wire"
+)
+
+// DefaultLatency is how long a request, an answer or an event is on its way when no plan says otherwise.
+const DefaultLatency = time.Millisecond
+
+// Options of a Door.
+type Options struct {
+	World *sim.World
+	// Handler is the API server. It believes the headers X-Remote-User and X-Remote-Group.
+	Handler http.Handler
+	// Tap records what passes.
+	Tap *apicall.Tap
+	// Faults is the plan in this run; nil for none.
+	Faults *fault.Machine
+	// Latency is how long each request, answer and event is on its way; 0 means DefaultLatency.
+	Latency time.Duration
+}
+
+// Client is who is at the other end of a connection.
+type Client struct {
+	Process string // in the trace's process columns
+	User    string
+	Groups  []string
+}
+
+// Door serves the connections of a world's processes. It is a sim.Source.
+type Door struct {
+	o       Options
+	links   []*link // open connections, in the order in which they were opened
+	opened  int
+	streams []*exchange // watches under way, in the order in which they began
+	lifes   *rand.Rand  // of watches
+}
+
+// link is one connection.
+type link struct {
+	id     int
+	client Client
+	conn   *wire.Conn
+	now    *exchange // what is under way on it
+}
+
+func (l *link) lane() string { return fmt.Sprintf("conn/%06d", l.id) }
+
+// New makes a door without connections.
+func New(o Options) *Door {
+	if o.Latency == 0 {
+		o.Latency = DefaultLatency
+	}
+	if o.Faults == nil {
+		o.Faults = fault.NewMachine(&fault.Plan{}, fault.Options{})
+	}
+	return &Door{o: o, lifes: o.World.Rand("lifetimes of watches")}
+}
+
+// Accept takes a connection that a process has opened.
+func (d *Door) Accept(c Client, s wire.Stream, o wire.Options) {
+	d.opened++
+	if o.Now == nil {
+		o.Now = d.o.World.Now
+	}
+	d.links = append(d.links, &link{id: d.opened, client: c, conn: wire.NewConn(s, o)})
+}
+
+// Collect implements sim.Source: it reads what the processes have sent.
+func (d *Door) Collect() (moved bool, err error) {
+	open := d.links[:0:0]
+	for _, l := range d.links {
+		if d.collect(l) {
+			moved = true
+		}
+		if l.conn.Closed() {
+			d.hungUp(l)
+			continue
+		}
+		open = append(open, l)
+	}
+	d.links = open
+	return moved, nil
+}
+
+func (d *Door) collect(l *link) (moved bool) {
+	if n := l.conn.Pending(); n > 0 {
+		l.conn.Flush()
+		moved = l.conn.Pending() < n
+	}
+	switch {
+	case l.now == nil:
+		if x := l.conn.Next(); x != nil {
+			d.arrive(l, x)
+			return true
+		}
+	case l.now.stream != nil && l.conn.Hangup():
+		l.conn.Close()
+		return true
+	}
+	return moved
+}
+
+// hungUp ends what a closed connection had under way.
+func (d *Door) hungUp(l *link) {
+	if l.now != nil {
+		d.forget(l.now)
+		l.now.rec.Finish(false)
+		l.now = nil
+	}
+	l.conn.Close()
+	d.o.World.CancelLane(l.lane())
+}
+
+// Disconnect closes all connections of a process, as its death does.
+func (d *Door) Disconnect(process string) {
+	open := d.links[:0:0]
+	for _, l := range d.links {
+		if l.client.Process == process {
+			d.hungUp(l)
+			continue
+		}
+		open = append(open, l)
+	}
+	d.links = open
+}
+
+// Close ends all connections; no handler runs when it has returned.
+func (d *Door) Close() {
+	for _, l := range d.links {
+		d.hungUp(l)
+	}
+	d.links = nil
+}
+
+func (d *Door) after(delay time.Duration, it sim.Item) *sim.Item {
+	return d.o.World.After(delay, it)
+}

@@ -1,0 +1,65 @@
+package front
+
+import (
+	"bytes"
+	"io"
+	"net/http"
+)
+
+// sink takes what the record of a call lets through.
+type sink struct {
+	header http.Header
+	code   int
+	body   []byte
+}
+
+func newSink() *sink { return &sink{header: http.Header{}, code: http.StatusOK} }
+
+func (s *sink) Header() http.Header { return s.header }
+
+func (s *sink) WriteHeader(code int) { s.code = code }
+
+func (s *sink) Write(b []byte) (int, error) {
+	s.body = append(s.body, b...)
+	return len(b), nil
+}
+
+func (s *sink) take() []byte {
+	b := s.body
+	s.body = nil
+	return b
+}
+
+// Outsider is the transport of someone who is no process of the world, such as a scripted user. A call
+// runs whole within the step that makes it, is recorded and counted by the plan, and is never altered.
+func (d *Door) Outsider(user string, groups ...string) http.RoundTripper {
+	return &outsider{d, Client{User: user, Groups: groups}}
+}
+
+type outsider struct {
+	d *Door
+	c Client
+}
+
+// RoundTrip implements http.RoundTripper. The handler runs on the caller's goroutine.
+func (o *outsider) RoundTrip(r *http.Request) (*http.Response, error) {
+	in := r.Clone(r.Context())
+	in.RequestURI = r.URL.RequestURI()
+	if in.Body == nil {
+		in.Body = http.NoBody
+	}
+	out := newSink()
+	rec := o.d.o.Tap.Open(out, identified(in, o.c))
+	v := o.d.o.Faults.Arrive(callOf(rec, ""))
+	o.d.o.Handler.ServeHTTP(rec.Writer(), rec.Request())
+	released := o.d.o.Faults.Done(v.Ticket)
+	rec.Finish(true)
+	if released {
+		o.d.release()
+	}
+	o.d.Committed()
+	return &http.Response{
+		Status: http.StatusText(out.code), StatusCode: out.code, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
+		Header: out.header, Body: io.NopCloser(bytes.NewReader(out.body)), ContentLength: int64(len(out.body)), Request: r,
+	}, nil
+}

@@ -1,0 +1,143 @@
+package front
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/opreplay/opreplay/sim"
+	"github.com/opreplay/opreplay/sim/fault"
+	"github.com/opreplay/opreplay/sim/store"
+	"github.com/opreplay/opreplay/sim/wire"
+)
+
+// Began implements store.Puller: the handler's watch is ours to feed, and its flushes are hand-overs.
+func (e *exchange) Began(s *store.Stream) {
+	e.stream = s
+	e.x.Stream()
+}
+
+// begin lets a watch whose header is out have its events.
+func (d *Door) begin(e *exchange) {
+	d.streams = append(d.streams, e)
+	life := e.life
+	if life == 0 {
+		// As an API server: between one and two times its minimum (--min-request-timeout, 30 minutes;
+		// k8s.io/apiserver/pkg/endpoints/handlers/get.go).
+		const least = 30 * time.Minute
+		life = least + time.Duration(d.lifes.Int64N(int64(least)))
+	}
+	e.expires = d.after(life, sim.Item{
+		Kind: "answer", Subject: fmt.Sprintf("%s: time is up", e),
+		Apply: func() error { d.endStream(e); return nil },
+	})
+	d.schedule(e, d.o.Latency)
+}
+
+// Committed looks for events that commits have made due. The world's own writers call it after theirs.
+func (d *Door) Committed() {
+	for _, e := range d.streams {
+		d.schedule(e, d.o.Latency)
+	}
+}
+
+// schedule puts a watch's next event on the agenda, if there is one and none is there yet.
+func (d *Door) schedule(e *exchange, latency time.Duration) {
+	if e.next != nil {
+		return
+	}
+	ev, ok := e.stream.Peek()
+	if !ok {
+		if e.stream.Ended() {
+			e.next = d.after(latency, sim.Item{
+				Lane: e.link.lane(), Kind: "deliver", Subject: fmt.Sprintf("%s: ends", e),
+				Apply: func() error { d.endStream(e); return nil },
+			})
+		}
+		return
+	}
+	info := e.stream.Info()
+	delivery := d.o.Faults.Deliver(fault.Event{
+		Client: e.link.client.Process, Stream: e.link.lane(), Type: string(ev.Type),
+		Group: info.Resource.Group, Resource: info.Resource.Resource, Namespace: ev.Namespace, Name: ev.Name,
+		ResourceVersion: int64(ev.ResourceVersion),
+	})
+	for _, deadline := range delivery.Begun {
+		d.after(deadline.After, sim.Item{Kind: "fault", Subject: "a hold ends", Apply: func() error {
+			if d.o.Faults.Expire(deadline) {
+				d.release()
+			}
+			return nil
+		}})
+	}
+	at := d.o.World.Nanos() + int64(latency+delivery.Delay)
+	if e.held = delivery.Held; e.held {
+		at = sim.Never
+	}
+	e.next = d.o.World.At(at, sim.Item{
+		Lane: e.link.lane(), Kind: "deliver", Rule: strings.Join(delivery.Rules, "; "),
+		Subject: fmt.Sprintf("%s %s %s@%d to %s", ev.Type, info.Resource.Resource,
+			strings.TrimPrefix(ev.Namespace+"/"+ev.Name, "/"), ev.ResourceVersion, e.link.client.Process),
+		Apply: func() error { return d.deliver(e) },
+	})
+}
+
+// deliver hands one event to the handler and what the handler makes of it to the client.
+func (d *Door) deliver(e *exchange) error {
+	e.next = nil
+	if e.link.conn.Pending() > 0 { // the client has not read the last one yet
+		d.schedule(e, d.o.Latency)
+		return nil
+	}
+	m := wire.AwaitOr(e.x, e.stream.C(), e.stream.Take())
+	if m.Panic != "" {
+		return fmt.Errorf("the API server panicked in a watch: %s", m.Panic)
+	}
+	if len(m.Body) > 0 {
+		_, _ = e.rec.Writer().Write(m.Body)
+		e.x.Answer(wire.Handover{Body: e.out.take()})
+	}
+	if m.Done {
+		d.endStream(e)
+		return nil
+	}
+	d.schedule(e, 0)
+	return nil
+}
+
+// release asks the faults again about every event that is held.
+func (d *Door) release() {
+	for _, e := range d.streams {
+		if e.held && e.next != nil {
+			d.o.World.Cancel(e.next)
+			e.next, e.held = nil, false
+			d.schedule(e, d.o.Latency)
+		}
+	}
+}
+
+// endStream ends a watch in order; its client may use the connection again.
+func (d *Door) endStream(e *exchange) {
+	d.forget(e)
+	e.rec.Finish(true)
+	e.link.now = nil
+	e.x.EndStream()
+}
+
+// forget takes a watch off the list and the agenda.
+func (d *Door) forget(e *exchange) {
+	if e.next != nil {
+		d.o.World.Cancel(e.next)
+		e.next = nil
+	}
+	if e.expires != nil {
+		d.o.World.Cancel(e.expires)
+	}
+	for i, o := range d.streams {
+		if o == e {
+			d.streams = append(d.streams[:i:i], d.streams[i+1:]...)
+			d.o.Faults.Closed(e.link.lane())
+			break
+		}
+	}
+}
