@@ -2,6 +2,7 @@ package apicall_test
 
 import (
 	"bytes"
+	"compress/gzip"
 	"context"
 	"errors"
 	"io"
@@ -114,6 +115,19 @@ func serve(t *testing.T, proxy bool, o apicall.Options, backend http.HandlerFunc
 func both(t *testing.T, f func(t *testing.T, proxy bool)) {
 	t.Run("direct", func(t *testing.T) { f(t, false) })
 	t.Run("proxy", func(t *testing.T) { f(t, true) })
+}
+
+func gzipped(t *testing.T, s string) []byte {
+	t.Helper()
+	var b bytes.Buffer
+	z := gzip.NewWriter(&b)
+	if _, err := z.Write([]byte(s)); err != nil {
+		t.Fatal(err)
+	}
+	if err := z.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return b.Bytes()
 }
 
 func answer(contentType, body string) http.HandlerFunc {
