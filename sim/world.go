@@ -119,6 +119,13 @@ func (w *World) CancelLane(name string) { w.agenda.drop(name) }
 // Pending is the number of items on the agenda.
 func (w *World) Pending() int { return w.agenda.size }
 
+// Next is the earliest time on the agenda; ok is false when nothing is due at any time. It knows nothing
+// of what the processes have sent and the sources have not collected yet.
+func (w *World) Next() (at int64, ok bool) {
+	at, _ = w.agenda.next()
+	return at, at != Never
+}
+
 // Steps is the number of steps taken.
 func (w *World) Steps() int64 { return w.steps }
 
