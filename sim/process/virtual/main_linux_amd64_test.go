@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -23,9 +22,6 @@ var guests string
 
 func TestMain(m *testing.M) {
 	Shim()
-	if os.Getenv("VIRTUAL_TEST_VICTIM") != "" {
-		victim()
-	}
 	dir, err := os.MkdirTemp("", "guests")
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -280,5 +276,3 @@ func same(t *testing.T, n int, f func(t *testing.T) result) result {
 	}
 	return first
 }
-
-var errTest = errors.New("test")

@@ -185,9 +185,23 @@ func (s *Supervisor) yield(t *thread) {
 	s.enqueue(t)
 }
 
-// wakeReady moves parked threads whose wait is over to the queue: descriptors first, then time.
+// wakeReady moves parked threads whose wait is over to the queue: descriptors first, then time. It says whether any
+// thread can run.
 func (s *Supervisor) wakeReady() bool {
-	n := len(s.queue)
+	s.pollParked()
+	if s.expire() {
+		s.pollParked() // a timer has made a descriptor readable
+	}
+	for _, t := range s.queue {
+		if !t.p.root.paused {
+			return true
+		}
+	}
+	return false
+}
+
+// pollParked looks at the descriptors that threads wait for.
+func (s *Supervisor) pollParked() {
 	for _, t := range s.order {
 		if t.state != stateParked || t.p.root.paused {
 			continue
@@ -207,18 +221,10 @@ func (s *Supervisor) wakeReady() bool {
 			}
 		}
 	}
-	s.expire()
-	// Only threads that can run count: a paused process's may have been queued long ago.
-	for _, t := range s.queue[min(n, len(s.queue)):] {
-		if !t.p.root.paused {
-			return true
-		}
-	}
-	return false
 }
 
-// expire wakes threads and fires timers that are due, in the order of their deadlines.
-func (s *Supervisor) expire() {
+// expire wakes threads and fires timers that are due, in the order of their deadlines. It says whether a timer fired.
+func (s *Supervisor) expire() (fired bool) {
 	now := s.now()
 	type due struct {
 		at  int64
@@ -249,6 +255,7 @@ func (s *Supervisor) expire() {
 		switch {
 		case d.tm != nil:
 			s.fire(d.tm)
+			fired = true
 		case d.t.state != stateParked: // a timer's signal woke it meanwhile
 		case d.t.park == parkFutex:
 			s.wake(d.t, 0, unix.ETIMEDOUT)
@@ -261,6 +268,7 @@ func (s *Supervisor) expire() {
 			s.wake(d.t, 0, 0)
 		}
 	}
+	return fired
 }
 
 // handle looks at the trap of the thread that has the token.

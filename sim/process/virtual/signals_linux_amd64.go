@@ -146,6 +146,8 @@ func (s *Supervisor) breakWait(t *thread) {
 		if t.deadline == 0 {
 			errno = errRestart
 		}
+	case parkSleep:
+		s.pokeRemaining(t)
 	case parkIO, parkChild:
 		errno = errRestart
 		if t.written > 0 {

@@ -63,3 +63,17 @@ func (s *Supervisor) sysClockNanosleep(t *thread, a *[6]uint64) {
 	}
 	s.parkThread(t, parkSleep, at)
 }
+
+// pokeRemaining tells an interrupted sleeper how long it would have slept on.
+func (s *Supervisor) pokeRemaining(t *thread) {
+	a := &t.req.data.args
+	addr := a[1]
+	if t.req.data.nr == unix.SYS_CLOCK_NANOSLEEP {
+		if addr = a[3]; a[1] != 0 { // an absolute time
+			return
+		}
+	}
+	if addr != 0 {
+		_ = t.pokeTime(addr, max(t.deadline-s.now(), 0), 1)
+	}
+}

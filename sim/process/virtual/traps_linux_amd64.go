@@ -108,7 +108,9 @@ func traps() []trap {
 		{unix.SYS_SET_TID_ADDRESS, "set_tid_address", always, (*Supervisor).sysSetTidAddress},
 		{bootNr, "boot", always, nil},
 
-		// Signals.
+		// Signals. A stop at a change of the mask keeps the thread that vfork releases from unblocking SIGCHLD before
+		// the kernel has chosen who gets the one of the child that just failed to start.
+		{unix.SYS_RT_SIGPROCMASK, "rt_sigprocmask", always, nil},
 		{unix.SYS_KILL, "kill", always, (*Supervisor).sysKill},
 		{unix.SYS_TKILL, "tkill", always, (*Supervisor).sysTkill},
 		{unix.SYS_TGKILL, "tgkill", always, (*Supervisor).sysTkill},

@@ -1,41 +1,238 @@
 package virtual
 
 import (
+	"bytes"
+	"fmt"
+	"io"
+	"net/netip"
+	"os"
+	"os/exec"
+	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 )
 
 const runs = 20
 
-func TestTimers(t *testing.T) {
-	run := func(seed uint64) func(t *testing.T) result {
-		return func(t *testing.T) result {
-			w := newWorld(t, Options{Seed: seed})
-			p := w.start("timers", nil)
-			w.run(time.Hour, exited(p))
-			return w.result()
+// guest returns a function that runs a guest to its end, for at most an hour of virtual time.
+func guest(opt Options, name string, args []string, change ...func(*Spec)) func(t *testing.T) result {
+	return func(t *testing.T) result {
+		w := newWorld(t, opt)
+		p := w.start(name, args, change...)
+		w.run(time.Hour, exited(p))
+		if st, ok := p.Exited(); !ok || st.Code != 0 {
+			t.Errorf("ended %v %+v; output:\n%s", ok, st, w.out.String())
+		}
+		return w.result()
+	}
+}
+
+func contains(t *testing.T, out string, want ...string) {
+	t.Helper()
+	for _, s := range want {
+		if !strings.Contains(out, s) {
+			t.Errorf("no %q in:\n%s", s, out)
 		}
 	}
-	one := same(t, runs, run(1))
-	if !strings.Contains(one.out, "slept 10m0s, now 2026-01-01 00:10:00") {
-		t.Errorf("got %q", one.out)
-	}
-	if two := same(t, 3, run(2)); two.hash == one.hash {
+}
+
+// differs demands that another seed gives another run.
+func differs(t *testing.T, one result, f func(t *testing.T) result) {
+	t.Helper()
+	if other := f(t); other.hash == one.hash {
 		t.Error("another seed gave the same run")
 	}
 }
 
-func TestClient(t *testing.T) {
-	one := same(t, runs, func(t *testing.T) result {
-		w := newWorld(t, Options{Seed: 1})
-		p := w.start("client", []string{"http://10.0.0.1:80"})
-		w.run(time.Hour, exited(p))
-		return w.result()
-	})
-	if !strings.Contains(one.out, "done done done") || !strings.Contains(one.out, "deadline exceeded 1s") || !strings.Contains(one.out, "refused") {
-		t.Errorf("got %q", one.out)
+func procs(n int) func(*Spec) {
+	return func(s *Spec) {
+		s.Env = append([]string{fmt.Sprintf("GOMAXPROCS=%d", n)}, GoEnv()[1:]...)
 	}
 }
 
-func victim() {}
+func TestTimers(t *testing.T) {
+	one := same(t, runs, guest(Options{Seed: 1}, "timers", nil))
+	contains(t, one.out, "slept 10m0s, now 2026-01-01 00:10:00")
+	differs(t, one, guest(Options{Seed: 2}, "timers", nil))
+	for _, n := range []int{2, 4} {
+		same(t, runs/2, guest(Options{Seed: 1}, "timers", nil, procs(n)))
+	}
+}
+
+func TestSeededPicker(t *testing.T) {
+	run := func(seed uint64) func(t *testing.T) result {
+		return func(t *testing.T) result {
+			return guest(Options{Seed: 1, Picker: NewSeeded(seed)}, "timers", nil, procs(4))(t)
+		}
+	}
+	one := same(t, runs/2, run(1))
+	differs(t, one, run(2))
+}
+
+func TestClient(t *testing.T) {
+	args := []string{"http://10.0.0.1:80"}
+	one := same(t, runs, guest(Options{Seed: 1}, "client", args))
+	contains(t, one.out, "done done done", "deadline exceeded 1s", "refused")
+	differs(t, one, guest(Options{Seed: 2}, "client", args))
+	same(t, runs/2, guest(Options{Seed: 1}, "client", args, procs(4)))
+}
+
+func TestClientIPv6(t *testing.T) {
+	one := same(t, 3, guest(Options{Seed: 1}, "client", []string{"http://[2001:db8::1]:80"}))
+	contains(t, one.out, "done done done")
+}
+
+// get makes a request to a process and appends what comes back to the world's output.
+func (w *world) get(p *Process, addr string, n int) {
+	st, err := w.s.Dial(p, netip.MustParseAddrPort(addr), netip.MustParseAddrPort("10.9.9.9:4711"))
+	if err != nil {
+		fmt.Fprintln(&w.out, err)
+		return
+	}
+	fmt.Fprintf(st, "GET /%d HTTP/1.0\r\nHost: pod-%d\r\n\r\n", n, n)
+	at := w.s.Now()
+	w.at(200*time.Millisecond, func() {
+		var b [4096]byte
+		k, _ := st.Read(b[:])
+		_, err := st.Read(b[k:])
+		_, body, _ := bytes.Cut(b[:k], []byte("\r\n\r\n"))
+		fmt.Fprintf(&w.out, "%v answers %s, end %v, asked at %v\n", st.Process().Spec().Name, body, err == io.EOF, at.Sub(defaultStart).Round(time.Millisecond))
+		st.Close()
+	})
+}
+
+// TestServers has two processes that listen on the same port, and stops both: one gracefully, one at once.
+func TestServers(t *testing.T) {
+	one := same(t, runs, func(t *testing.T) result {
+		w := newWorld(t, Options{Seed: 1})
+		a := w.start("server", []string{":8080"}, func(s *Spec) { s.Name = "a" })
+		b := w.start("server", []string{"0.0.0.0:8080"}, func(s *Spec) { s.Name = "b" })
+		for i := range 10 {
+			w.at(time.Duration(i)*time.Second, func() { w.get(a, "10.0.0.7:8080", i) })
+			w.at(time.Duration(i)*time.Second, func() { w.get(b, "10.0.0.8:8080", i) })
+		}
+		w.at(20*time.Second, func() { w.get(a, "10.0.0.7:81", 0) })
+		w.at(30*time.Second, func() { a.Signal(syscall.SIGTERM) })
+		w.at(40*time.Second, b.Kill)
+		w.run(time.Minute, exited(a, b))
+		for _, p := range []*Process{a, b} {
+			st, ok := p.Exited()
+			fmt.Fprintln(&w.out, p.Spec().Name, ok, st.Code, st.Signal, st.At.Sub(defaultStart).Round(time.Millisecond), w.listen)
+		}
+		return w.result()
+	})
+	contains(t, one.out, "listening on [::]:8080", "a answers hello 10.9.9.9:4711 at pod-9", "b answers hello", "refused",
+		"stopped", "a true 0 0 33", "b true -1 9 40s", "not a [::]:8080")
+}
+
+func TestPauseKillRestart(t *testing.T) {
+	one := same(t, 5, func(t *testing.T) result {
+		w := newWorld(t, Options{Seed: 1})
+		a := w.start("timers", nil)
+		w.at(time.Minute, a.Pause)
+		w.at(time.Hour, a.Resume)
+		w.run(3*time.Hour, exited(a))
+		first := w.start("timers", nil)
+		w.at(time.Minute, first.Kill)
+		w.run(time.Hour, exited(first))
+		again := w.start("timers", nil, func(s *Spec) { s.Incarnation = 1 })
+		w.run(time.Hour, exited(again))
+		return w.result()
+	})
+	contains(t, one.out, "slept 1h4m45s", "slept 10m0s")
+	lines := strings.Split(one.out, "random ")
+	if len(lines) != 3 || lines[1][:16] == lines[2][:16] {
+		t.Errorf("the restarted process has the same randomness:\n%s", one.out)
+	}
+}
+
+func TestInCluster(t *testing.T) {
+	one := same(t, 5, guest(Options{Seed: 1, CPUs: 3}, "incluster", nil, func(s *Spec) {
+		s.Files = map[string][]byte{
+			"/var/run/secrets/kubernetes.io/serviceaccount/token":     []byte("a token"),
+			"/var/run/secrets/kubernetes.io/serviceaccount/ca.crt":    []byte("a certificate"),
+			"/var/run/secrets/kubernetes.io/serviceaccount/namespace": []byte("default"),
+			"/etc/hosts": []byte("10.0.0.1 api.example\n"),
+		}
+		s.Hidden = []string{"/etc/passwd"}
+		s.Hostname = "operator-0"
+	}))
+	contains(t, one.out, `token: -r--r--r-- 7 2026-01-01 00:00:00 "a token" <nil>`, "true <nil>", "other: no such file", "read-only file system",
+		"/etc/passwd: no such file", "operator-0 1 0 65532", " 3\n", "[10.0.0.1] <nil>", `"incluster\n"`)
+}
+
+func TestDescriptors(t *testing.T) {
+	one := same(t, runs, guest(Options{Seed: 1}, "fds", nil, func(s *Spec) { s.IP = netip.MustParseAddr("10.1.2.3") }))
+	contains(t, one.out, "49 10.1.2.3:", "10.0.0.1:80 40 <nil>", "[::1]:", "dup <nil>", "through a copy", "end")
+}
+
+func TestChildren(t *testing.T) {
+	one := same(t, runs, guest(Options{Seed: 1}, "exec", nil))
+	contains(t, one.out, `"one\ntwo\nthree\n" exit status 4 1m45`, "signal: killed 10", "300000 <nil>", "no such file", "to stdout", "to stderr", "left behind")
+}
+
+func TestShellSleeps(t *testing.T) {
+	start := time.Now()
+	one := same(t, 5, guest(Options{Seed: 1}, "/bin/sh", []string{"-c", "sleep 1000; date -u +%s"}))
+	contains(t, one.out, "1767226600\n")
+	if d := time.Since(start); d > 30*time.Second {
+		t.Errorf("5 times 1000 s took %v", d)
+	}
+}
+
+// buildCgo builds the cgo guest, dynamically linked, or skips.
+func buildCgo(t *testing.T) string {
+	if _, err := exec.LookPath("gcc"); err != nil {
+		t.Skip("SKIPPED: the cgo guest needs a C compiler, and there is no gcc on the PATH")
+	}
+	path := filepath.Join(guests, "cgo")
+	cmd := exec.Command("go", "build", "-trimpath", "-o", path, "./testdata/cgo")
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=1")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	return path
+}
+
+func TestCgo(t *testing.T) {
+	path := buildCgo(t)
+	one := same(t, runs, guest(Options{Seed: 1}, path, nil))
+	contains(t, one.out, "turn 80 write 300000 read 300000 timedwait 110 timerfd 5 poll 0 1 alarm 1 left 93", "took 1m45s")
+	differs(t, one, guest(Options{Seed: 2}, path, nil))
+}
+
+func TestPython(t *testing.T) {
+	python := "/usr/bin/python3"
+	if _, err := os.Stat(python); err != nil {
+		if python, err = exec.LookPath("python3"); err != nil {
+			t.Skip("SKIPPED: the Python guest needs python3, and there is none on the PATH")
+		}
+		out, err := exec.Command(python, "-c", "import sys; print(sys.executable)").Output()
+		if err != nil {
+			t.Skip("SKIPPED: python3 does not run: " + err.Error())
+		}
+		python = strings.TrimSpace(string(out))
+	}
+	script, _ := filepath.Abs("testdata/python/guest.py")
+	run := func(seed uint64) func(t *testing.T) result {
+		return guest(Options{Seed: seed}, python, []string{"-S", "-B", script}, func(s *Spec) {
+			s.Env = append(GoEnv(), "PYTHONDONTWRITEBYTECODE=1")
+		})
+	}
+	one := same(t, runs/2, run(1))
+	contains(t, one.out, "returncode=3, stdout=b'child\\n'", "2026-01-01", "took True")
+	differs(t, one, run(2))
+}
+
+func TestSpin(t *testing.T) {
+	w := newWorld(t, Options{Seed: 1, SpinLimit: 100 * time.Millisecond})
+	p := w.start("spin", nil, procs(2))
+	w.run(time.Minute, exited(p))
+	st := w.s.Stats()
+	if st.Deterministic || !strings.Contains(fmt.Sprint(st.Reasons), "spin computes for more than 100ms") {
+		t.Errorf("reasons: %q", st.Reasons)
+	}
+	contains(t, w.out.String(), "seen")
+}
