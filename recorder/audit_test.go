@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -364,8 +365,11 @@ func sameIdentity(t *testing.T, e auditv1.Event, r *traces.Request) {
 	t.Helper()
 	var o struct {
 		Kind     string
-		Metadata struct{ UID, ResourceVersion, Name string }
-		Details  struct{ UID string }
+		Metadata struct {
+			UID, ResourceVersion, Name string
+			ManagedFields              []metav1.ManagedFieldsEntry
+		}
+		Details struct{ UID string }
 	}
 	if err := json.Unmarshal(e.ResponseObject.Raw, &o); err != nil {
 		t.Fatal(err)
@@ -375,6 +379,11 @@ func sameIdentity(t *testing.T, e auditv1.Event, r *traces.Request) {
 			t.Errorf("%s: uid %q, want %q", e.AuditID, r.UID, o.Details.UID)
 		}
 		return
+	}
+	if fields := o.Metadata.ManagedFields; len(fields) > 0 && r.FieldManager != "" {
+		if !slices.ContainsFunc(fields, func(f metav1.ManagedFieldsEntry) bool { return f.Manager == r.FieldManager }) {
+			t.Errorf("%s: field manager %q, the object's are %+v", e.AuditID, r.FieldManager, fields)
+		}
 	}
 	rv := ""
 	if r.ResourceVersion != 0 {

@@ -21,7 +21,7 @@
 //
 // All three return when their context or Options.Duration ends, with a closed trace: the end of a
 // recording is no error. Bad input (a kubeconfig that points nowhere, an unknown resource, a command
-// that is not there) is an error of package cli's usage kind and leaves no trace folder behind.
+// that is not there) is an error of package cli's usage kind, found before the trace folder is made.
 //
 // # What a capture promises
 //

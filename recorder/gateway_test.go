@@ -18,7 +18,7 @@ import (
 
 // apiServer is a backend that speaks TLS and HTTP/2 as a real API server does, knows its version and
 // does with the rest what handler does.
-func apiServer(t *testing.T, handler http.HandlerFunc) *rest.Config {
+func apiServer(t testing.TB, handler http.HandlerFunc) *rest.Config {
 	t.Helper()
 	s := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "application/json")

@@ -50,14 +50,19 @@ func record(t testing.TB, f func(ctx context.Context, o recorder.Options) (*reco
 	}
 	o.Out, o.Tool, o.Note = r.out, "test", t.Logf
 	o.WhenAppended(func(row traces.Record) { r.rows <- row })
+	ended := make(chan struct{})
 	go func() {
+		defer close(ended)
 		result, err := f(ctx, o)
 		if result != nil {
 			r.Result = *result
 		}
 		r.result <- err
 	}()
-	t.Cleanup(stop)
+	t.Cleanup(func() { // before the folder goes
+		stop()
+		<-ended
+	})
 	return r
 }
 

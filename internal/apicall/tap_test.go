@@ -418,6 +418,57 @@ func TestTraceThatFails(t *testing.T) {
 	}
 }
 
+func TestTrailers(t *testing.T) {
+	both(t, func(t *testing.T, proxy bool) {
+		front, rows, _ := serve(t, proxy, apicall.Options{}, func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Type", "application/json")
+			w.Header().Set("Trailer", "X-After")
+			_, _ = io.WriteString(w, widget)
+			w.Header().Set("X-After", "yes")
+		})
+		resp, err := http.Get(front.URL + "/apis/zoo.example.com/v1/namespaces/default/widgets/w")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = resp.Body.Close() }()
+		if b, err := io.ReadAll(resp.Body); err != nil || string(b) != widget || resp.Trailer.Get("X-After") != "yes" {
+			t.Errorf("%q, %v, trailers %v", b, err, resp.Trailer)
+		}
+		rows.wait(t, 1)
+	})
+}
+
+func TestWatchOverWebsocket(t *testing.T) {
+	front, rows, tap := serve(t, false, apicall.Options{}, func(w http.ResponseWriter, _ *http.Request) {
+		conn, rw, err := http.NewResponseController(w).Hijack()
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		_, _ = rw.WriteString("HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n")
+		_ = rw.Flush()
+		_ = conn.Close()
+	})
+	r, err := http.NewRequestWithContext(t.Context(), "GET", front.URL+"/api/v1/pods?watch=1", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Header.Set("Connection", "keep-alive, Upgrade")
+	r.Header.Set("Upgrade", "websocket")
+	resp, err := http.DefaultClient.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = resp.Body.Close()
+	rows.wait(t, 1)
+	if got := rows.requests()[0]; got.Code != 101 || got.Verb != "watch" {
+		t.Errorf("%+v", got)
+	}
+	if l := tap.Losses(); len(l) != 1 || !strings.Contains(l[0].Reason, "websocket") {
+		t.Errorf("losses: %v", l)
+	}
+}
+
 func TestAttempts(t *testing.T) {
 	codes := []int{429, 503, 200, 500}
 	now := time.Unix(1000, 0)
