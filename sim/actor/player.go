@@ -18,24 +18,18 @@ type Options struct {
 	Write, Read http.RoundTripper
 	// Refs are the recorded objects by their recorded uid.
 	Refs map[string]Ref
-	// Settle, if set, is called after a write of a CRD and returns when it is served.
-	Settle func(context.Context) error
 }
 
 // Player applies steps to a cluster. It is not safe for concurrent use.
 type Player struct {
-	read   *client
-	write  http.RoundTripper
-	refs   map[string]Ref
-	settle func(context.Context) error
+	read  *client
+	write http.RoundTripper
+	refs  map[string]Ref
 }
 
 // NewPlayer makes a Player.
 func NewPlayer(o Options) *Player {
-	if o.Settle == nil {
-		o.Settle = func(context.Context) error { return nil }
-	}
-	return &Player{read: &client{via: o.Read}, write: o.Write, refs: o.Refs, settle: o.Settle}
+	return &Player{read: &client{via: o.Read}, write: o.Write, refs: o.Refs}
 }
 
 // attempts bounds how often a patch is made anew since the object changed in between.
@@ -64,11 +58,6 @@ func (p *Player) Apply(ctx context.Context, s Step) (Outcome, error) {
 	}
 	if err != nil {
 		return out, fmt.Errorf("%s: %w", s, err)
-	}
-	if s.Resource == "customresourcedefinitions" && out.Result == Applied {
-		if err := p.settle(ctx); err != nil {
-			return out, fmt.Errorf("%s: %w", s, err)
-		}
 	}
 	return out, nil
 }

@@ -133,6 +133,16 @@ func (p *wallProcess) Stop(grace time.Duration) Exit {
 	return p.exit
 }
 
+// Look says whether the command can be started: an error is a *CommandError. It is for asking before work is done
+// for the command's sake.
+func Look(command []string) error {
+	if len(command) == 0 {
+		return &CommandError{"", "empty; want the operator's program and its arguments"}
+	}
+	_, err := find(command[0])
+	return err
+}
+
 // find is the path of the program NAME.
 func find(name string) (string, error) {
 	path, err := exec.LookPath(name)

@@ -1,0 +1,171 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/opreplay/opreplay/internal/cli"
+	"github.com/opreplay/opreplay/replay"
+	"github.com/opreplay/opreplay/sim/fault"
+	"github.com/opreplay/opreplay/sim/process"
+	"github.com/opreplay/opreplay/traces"
+)
+
+// replayFlags are the flags of opsim replay.
+type replayFlags struct {
+	operator, plan, out, output                     string
+	process, userAgent, serviceAccount, manager     string
+	env                                             []string
+	seed                                            uint64
+	duration, maxGap, settle, patience, gracePeriod time.Duration
+	failOnDivergence, verbose                       bool
+}
+
+func newReplayCmd() *cobra.Command {
+	var f replayFlags
+	cmd := &cobra.Command{
+		Use:   "replay TRACE --operator 'CMD'",
+		Short: "Run the operator again in the recorded cluster, and compare what it writes",
+		Long: `Replay starts an API server of its own with the cluster that the recorded operator came to, runs the
+operator's binary against it, and makes the changes that others made in the recording, at their times. Neither a
+cluster nor the network is needed. The run becomes a trace of the same form as the recording.
+
+The command in --operator is split into words as a shell would, and is not run by a shell. The operator finds the
+API server by KUBECONFIG; {kubeconfig} in the command stands for the file's path, for one that takes it by a flag.
+Its environment is fixed: PATH is yours, HOME an empty folder; add to it with --env.
+
+A plan (--plan) alters the run: it holds watch events back, delays calls, answers them by errors. See docs/replay.md.
+
+Printed is which of the operator's recorded writes it made again. Writes that say what an earlier one said are
+counted as repetitions, leader election and Events apart.
+
+Exit codes: 0 the run took place, whatever came of it; 1 with --fail-on-divergence when recorded writes were not
+made again or new ones made; 2 bad input; 3 the run could not take place.`,
+		Example: `  # the same again
+  opsim replay t.optrace --operator './manager --metrics-bind-address=0'
+
+  # an operator that takes its kubeconfig by a flag, with a plan, as JSON
+  opsim replay t.optrace --operator './operator --kubeconfig={kubeconfig}' --plan plan.yaml -o json
+
+  # in CI: does the new build still do what was recorded?
+  opsim replay t.optrace --operator ./manager --fail-on-divergence`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error { return f.run(cmd, args[0]) },
+	}
+	fl := cmd.Flags()
+	fl.StringVar(&f.operator, "operator", "", "the operator's command")
+	fl.StringVar(&f.plan, "plan", "", "plan of faults, a YAML file")
+	fl.Uint64Var(&f.seed, "seed", 0, "seed in place of the plan's")
+	fl.StringVar(&f.out, "out", "", "folder for the run's trace (default: a new one beside TRACE's name in this folder)")
+	fl.DurationVar(&f.duration, "duration", 0, "end the run that long after the operator's first call (default: when the recording's time is over)")
+	fl.DurationVar(&f.maxGap, "max-gap", replay.DefaultMaxGap, "shorten longer waits between the outsiders' changes to this; negative: never")
+	fl.DurationVar(&f.settle, "settle", replay.DefaultSettle, "go on for this long after the recording's time is over")
+	fl.DurationVar(&f.patience, "patience", 0, "how long a change waits for the operator's recorded writes before it (default 5s, with faults in the plan not at all)")
+	fl.DurationVar(&f.gracePeriod, "grace", replay.DefaultGrace, "time between SIGTERM and SIGKILL at the end")
+	fl.StringArrayVar(&f.env, "env", nil, "KEY=VALUE for the operator's environment; may come several times")
+	fl.StringVar(&f.process, "process", "", "the recorded process that was the operator")
+	fl.StringVar(&f.userAgent, "user-agent", "", "the recorded operator's User-Agent, or its beginning")
+	fl.StringVar(&f.serviceAccount, "service-account", "", "the recorded operator's service account, NAMESPACE/NAME")
+	fl.StringVar(&f.manager, "field-manager", "", "the recorded operator's field manager")
+	fl.BoolVar(&f.failOnDivergence, "fail-on-divergence", false, "exit with 1 when recorded writes were not made again or new ones were")
+	fl.BoolVarP(&f.verbose, "verbose", "v", false, "show the operator's output")
+	cli.OutputFlag(cmd, &f.output, "text", "json")
+	_ = cmd.MarkFlagRequired("operator")
+	return cmd
+}
+
+func (f *replayFlags) run(cmd *cobra.Command, dir string) error {
+	o, err := f.options()
+	if err != nil {
+		return err
+	}
+	if o.Trace, err = traces.Open(dir); err != nil {
+		return err
+	}
+	defer func() { _ = o.Trace.Close() }()
+	if o.Out == "" {
+		if o.Out, err = freshFolder(dir); err != nil {
+			return err
+		}
+	}
+	o.Progress = cli.NewProgress(cmd.ErrOrStderr())
+	if f.verbose {
+		o.Progress, o.Stderr = nil, cmd.ErrOrStderr()
+	}
+	result, err := replay.Run(cmd.Context(), o)
+	if err != nil {
+		return err
+	}
+	if f.output == "json" {
+		err = cli.WriteJSON(cmd.OutOrStdout(), result)
+	} else {
+		err = result.Text(cmd.OutOrStdout())
+	}
+	if err == nil && f.failOnDivergence && !result.Divergence.Same() {
+		err = cli.ErrFindings
+	}
+	return err
+}
+
+func (f *replayFlags) options() (o replay.Options, err error) {
+	o = replay.Options{
+		Seed: f.seed, Out: f.out, Env: f.env, Duration: f.duration, MaxGap: f.maxGap, Settle: f.settle,
+		Patience: f.patience, Grace: f.gracePeriod, Tool: "opsim " + cli.ThisBuild().Version,
+		Identity: replay.Identity{Process: f.process},
+	}
+	if o.Operator, err = process.Split(f.operator); err != nil {
+		return o, err
+	}
+	if err := process.Look(o.Operator); err != nil {
+		return o, err
+	}
+	if f.userAgent != "" {
+		o.Identity.UserAgents = []string{f.userAgent}
+	}
+	if f.manager != "" {
+		o.Identity.FieldManagers = []string{f.manager}
+	}
+	if f.serviceAccount != "" {
+		user, err := replay.ServiceAccount(f.serviceAccount)
+		if err != nil {
+			return o, err
+		}
+		o.Identity.Users = []string{user}
+	}
+	for _, kv := range f.env {
+		if i := strings.IndexByte(kv, '='); i < 1 {
+			return o, cli.Usagef("--env %q: want KEY=VALUE", kv)
+		}
+	}
+	if f.plan != "" {
+		text, err := os.ReadFile(f.plan)
+		if errors.Is(err, fs.ErrNotExist) {
+			return o, cli.Usagef("--plan %s: no such file", f.plan)
+		} else if err != nil {
+			return o, cli.Usagef("--plan: %w", err)
+		}
+		if o.Plan, err = fault.Parse(f.plan, text); err != nil {
+			return o, err
+		}
+	}
+	return o, nil
+}
+
+// freshFolder is NAME-run-N.optrace in this folder, with the first N that is free.
+func freshFolder(trace string) (string, error) {
+	name := strings.TrimSuffix(filepath.Base(filepath.Clean(trace)), ".optrace")
+	for n := 1; n < 10000; n++ {
+		dir := fmt.Sprintf("%s-run-%d.optrace", name, n)
+		if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) {
+			return dir, nil
+		}
+	}
+	return "", cli.Usagef("too many runs of %s in this folder; say --out", trace)
+}

@@ -1,0 +1,33 @@
+// Package replay plays a recording back against the operator's own binary and compares.
+//
+// A recording holds what the operator did and what everybody else did. Replay takes the operator out: what is left
+// is the cluster that it came to and a script of the others' changes (Script). Run puts that cluster into an
+// embedded API server, starts the operator, has the outsiders make their changes at the recorded times, lets a
+// plan of faults (package sim/fault) alter calls and events, and writes all of it as a trace of the same form.
+// The result says which of the operator's recorded writes it made again (Divergence).
+//
+//	t, err := traces.Open("t.optrace")
+//	r, err := replay.Run(ctx, replay.Options{Trace: t, Operator: []string{"./manager"}, Out: "run.optrace"})
+//	fmt.Printf("%.0f %% of the recorded writes made again\n", r.Divergence.Percent())
+//
+// # Who was the operator
+//
+// Identify takes what the caller says, else the trace's manifest, else the client that wrote most. A version of an
+// object is the operator's when one of its calls made it; in a trace without calls, when managedFields name it.
+//
+// # Time
+//
+// Runs are in wall mode so far: the operator lives on the wall clock, the API server stamps recorded time going
+// on at the same pace. To an operator in a replay of last month's recording all objects look a month old.
+// An outsider's change keeps its recorded distance from the one before, at most Options.MaxGap; it waits,
+// up to Options.Patience, for what the operator had written before it in the recording, since the same binary may
+// be slower today. With faults in the plan it does not wait: then the plan says what comes first.
+//
+// # Limits
+//
+//   - Nobody collects garbage, schedules pods or runs them but as the script says. What the garbage collector
+//     deleted in the recording is deleted when its owner is gone in the run.
+//   - Admission and conversion webhooks of the recorded cluster are not called.
+//   - Leases that the operator does not write are left out: others' heartbeats.
+//   - Resources that the embedded API server does not serve (APIService) are left out and noted.
+package replay

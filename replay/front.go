@@ -1,0 +1,357 @@
+package replay
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"math"
+	"net/http"
+	"strconv"
+	"sync"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/apiserver/pkg/endpoints/request"
+
+	"github.com/opreplay/opreplay/sim/fault"
+	"github.com/opreplay/opreplay/sim/store"
+)
+
+// front is the door through which every call of a run passes: it has the plan's machine say what happens to the
+// call, and carries that out on the wall clock. It is the store's Gate too.
+type front struct {
+	next http.Handler
+	info request.RequestInfoFactory
+	note func(kind, subject, rule string)
+	// hints gives the recorded uid and name for what a call of the operator creates.
+	hints *hints
+
+	mu       sync.Mutex
+	machine  *fault.Machine
+	released chan struct{} // closed, and made anew, when a hold ends
+	timers   []*time.Timer
+	arrived  chan struct{} // closed by the operator's first call
+	once     sync.Once
+}
+
+func newFront(m *fault.Machine, h *hints, note func(kind, subject, rule string)) *front {
+	return &front{
+		info: request.RequestInfoFactory{
+			APIPrefixes: sets.NewString("api", "apis"), GrouplessAPIPrefixes: sets.NewString("api"),
+		},
+		note: note, hints: h, machine: m, released: make(chan struct{}), arrived: make(chan struct{}),
+	}
+}
+
+type processKey struct{}
+
+// withProcess says which process of the run makes the request; outsiders have none.
+func withProcess(ctx context.Context, process string) context.Context {
+	return context.WithValue(ctx, processKey{}, process)
+}
+
+func processOf(ctx context.Context) string {
+	p, _ := ctx.Value(processKey{}).(string)
+	return p
+}
+
+// ServeHTTP implements http.Handler.
+func (f *front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	process := processOf(r.Context())
+	if process != "" {
+		f.once.Do(func() { close(f.arrived) })
+	}
+	info, err := f.info.NewRequestInfo(r)
+	if err != nil || !info.IsResourceRequest {
+		f.next.ServeHTTP(w, f.client(r, process))
+		return
+	}
+	call := fault.Call{
+		Client: process, Verb: info.Verb, Group: info.APIGroup, Resource: info.Resource,
+		Namespace: info.Namespace, Name: info.Name, Subresource: info.Subresource,
+	}
+	if info.APIGroup == "" && info.Resource == "namespaces" {
+		call.Namespace = ""
+	}
+	if call.Verb == "create" && call.Name == "" {
+		call.Name = peek(r).Name
+	}
+	f.mu.Lock()
+	v := f.machine.Arrive(call)
+	f.mu.Unlock()
+	for _, rule := range v.Rules {
+		f.note("fault", subject(call), rule)
+	}
+	f.carryOut(w, f.client(r, process), call, v)
+}
+
+func subject(c fault.Call) string {
+	s := c.Verb + " " + c.Resource
+	if c.Name != "" {
+		s += "/" + c.Name
+	}
+	if c.Subresource != "" {
+		s += "/" + c.Subresource
+	}
+	if c.Namespace != "" {
+		s += " -n " + c.Namespace
+	}
+	return s
+}
+
+func (f *front) client(r *http.Request, process string) *http.Request {
+	if process == "" {
+		return r
+	}
+	return r.WithContext(store.WithClient(r.Context(), store.Client{UserAgent: r.UserAgent(), Process: process}))
+}
+
+// carryOut does to a call what the plan says.
+func (f *front) carryOut(w http.ResponseWriter, r *http.Request, call fault.Call, v fault.Verdict) {
+	if v.Delay > 0 && !sleep(r.Context(), v.Delay) {
+		f.done(v.Ticket)
+		return
+	}
+	if call.Verb == "watch" && v.Answer == nil {
+		// It has begun, which is all that others can wait for.
+		f.done(v.Ticket)
+		f.next.ServeHTTP(w, r)
+		return
+	}
+	// The ticket is over before the client knows: the Tap in front holds the answer's end until we return.
+	defer f.done(v.Ticket)
+	switch {
+	case v.Answer == nil:
+		f.execute(w, r, call)
+	case v.Answer.Committed:
+		f.execute(&discard{header: http.Header{}, ctx: r.Context()}, r, call)
+		f.answer(w, call, v.Answer)
+	default:
+		f.answer(w, call, v.Answer)
+	}
+}
+
+// execute hands the call to the API server, a create of the operator's with its recorded uid and name.
+func (f *front) execute(w http.ResponseWriter, r *http.Request, call fault.Call) {
+	if call.Client == "" || call.Verb != "create" || call.Subresource != "" || r.URL.Query().Has("dryRun") {
+		f.next.ServeHTTP(w, r)
+		return
+	}
+	hint, give := f.hints.take(call, peek(r))
+	status := &statusWriter{ResponseWriter: w}
+	f.next.ServeHTTP(status, r.WithContext(store.WithHint(r.Context(), hint)))
+	give(status.code >= 200 && status.code <= 299)
+}
+
+// answer refuses a call as the API server would.
+func (f *front) answer(w http.ResponseWriter, call fault.Call, a *fault.Answer) {
+	if a.Lost() {
+		panic(http.ErrAbortHandler) // the HTTP server closes the connection
+	}
+	code := a.Status()
+	s := metav1.Status{
+		TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"},
+		Status:   metav1.StatusFailure, Code: int32(code),
+		Details: &metav1.StatusDetails{Name: call.Name, Group: call.Group, Kind: call.Resource},
+	}
+	s.Reason, s.Message = refusal(call, a)
+	retry := a.RetryAfter
+	if code == http.StatusTooManyRequests && retry == 0 {
+		retry = time.Second // what priority and fairness says (k8s.io/apiserver/pkg/util/flowcontrol)
+	}
+	if retry > 0 {
+		seconds := int(math.Ceil(retry.Seconds()))
+		s.Details.RetryAfterSeconds = int32(seconds)
+		w.Header().Set("Retry-After", strconv.Itoa(seconds))
+	}
+	text, err := json.Marshal(s)
+	if err != nil {
+		panic(err) // a Status always encodes
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(code)
+	_, _ = w.Write(text) // a client that left needs no answer
+}
+
+// refusal is the reason and the message of the API server itself (k8s.io/apimachinery/pkg/api/errors).
+func refusal(c fault.Call, a *fault.Answer) (metav1.StatusReason, string) {
+	what := fmt.Sprintf("%s %q", qualified(c), c.Name)
+	switch a.Status() {
+	case http.StatusUnauthorized:
+		return metav1.StatusReasonUnauthorized, "Unauthorized"
+	case http.StatusForbidden:
+		return metav1.StatusReasonForbidden, what + " is forbidden: the plan of this run says so"
+	case http.StatusConflict:
+		if c.Verb == "create" {
+			return metav1.StatusReasonAlreadyExists, what + " already exists"
+		}
+		return metav1.StatusReasonConflict, "Operation cannot be fulfilled on " + what +
+			": the object has been modified; please apply your changes to the latest version and try again"
+	case http.StatusTooManyRequests:
+		return metav1.StatusReasonTooManyRequests, "too many requests, please try again later"
+	case http.StatusInternalServerError:
+		return metav1.StatusReasonInternalError, "Internal error occurred: etcdserver: request timed out"
+	case http.StatusServiceUnavailable:
+		return metav1.StatusReasonServiceUnavailable, "the server is currently unable to handle the request"
+	default:
+		return metav1.StatusReasonTimeout, "Timeout: request did not complete within the allotted timeout"
+	}
+}
+
+func qualified(c fault.Call) string {
+	if c.Group == "" {
+		return c.Resource
+	}
+	return c.Resource + "." + c.Group
+}
+
+// done tells the machine that a call is over, and whoever is held that a hold is.
+func (f *front) done(t fault.Ticket) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.machine.Done(t) {
+		f.release()
+	}
+}
+
+// release wakes all held streams; they ask again. mu is held.
+func (f *front) release() {
+	close(f.released)
+	f.released = make(chan struct{})
+}
+
+// Deliver implements store.Gate.
+func (f *front) Deliver(ctx context.Context, w store.WatchInfo, ev store.Event) error {
+	if w.Client.Process == "" {
+		return nil
+	}
+	e := fault.Event{
+		Client: w.Client.Process, Stream: strconv.FormatUint(w.ID, 10), Type: string(ev.Type),
+		Group: w.Resource.Group, Resource: w.Resource.Resource, Namespace: ev.Namespace, Name: ev.Name,
+		ResourceVersion: int64(ev.ResourceVersion),
+	}
+	if ev.Initial {
+		e.Type = "INITIAL" // an item of a list: it waits with its stream, and no selector means it
+	}
+	for first := true; ; first = false {
+		d, released := f.ask(e)
+		if first {
+			for _, rule := range d.Rules {
+				f.note("fault", e.Type+" "+e.Resource+"/"+e.Name, rule)
+			}
+		}
+		if d.Delay > 0 && !sleep(ctx, d.Delay) {
+			return ctx.Err()
+		}
+		if !d.Held {
+			return nil
+		}
+		select {
+		case <-released:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// ask asks the machine, and gives the channel that is closed when asking again may help.
+func (f *front) ask(e fault.Event) (fault.Delivery, <-chan struct{}) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	d := f.machine.Deliver(e)
+	for _, deadline := range d.Begun {
+		f.timers = append(f.timers, time.AfterFunc(deadline.After, func() {
+			f.mu.Lock()
+			defer f.mu.Unlock()
+			if f.machine.Expire(deadline) {
+				f.release()
+			}
+		}))
+	}
+	return d, f.released
+}
+
+// report lists the plan's selectors that met nothing, and stops the timers.
+func (f *front) report() []fault.Unmatched {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, t := range f.timers {
+		t.Stop()
+	}
+	return f.machine.Report()
+}
+
+// sleep waits; false when ctx ended first.
+func sleep(ctx context.Context, d time.Duration) bool {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// statusWriter remembers the status code.
+type statusWriter struct {
+	http.ResponseWriter
+	code int
+}
+
+func (w *statusWriter) WriteHeader(code int) {
+	if w.code == 0 {
+		w.code = code
+	}
+	w.ResponseWriter.WriteHeader(code)
+}
+
+func (w *statusWriter) Write(p []byte) (int, error) {
+	if w.code == 0 {
+		w.code = http.StatusOK
+	}
+	return w.ResponseWriter.Write(p)
+}
+
+// Flush implements http.Flusher, CloseNotify http.CloseNotifier: the API server asks for both.
+func (w *statusWriter) Flush() { _ = http.NewResponseController(w.ResponseWriter).Flush() }
+
+func (w *statusWriter) CloseNotify() <-chan bool {
+	if n, ok := w.ResponseWriter.(http.CloseNotifier); ok { //nolint:staticcheck // see internal/apicall
+		return n.CloseNotify()
+	}
+	return make(chan bool)
+}
+
+// discard is an answer that nobody gets.
+type discard struct {
+	header http.Header
+	ctx    context.Context
+	into   io.Writer // nil: nowhere
+	code   int
+}
+
+func (d *discard) Header() http.Header { return d.header }
+func (d *discard) WriteHeader(code int) {
+	if d.code == 0 {
+		d.code = code
+	}
+}
+
+func (d *discard) Write(p []byte) (int, error) {
+	d.WriteHeader(http.StatusOK)
+	if d.into == nil {
+		return len(p), nil
+	}
+	return d.into.Write(p)
+}
+
+func (d *discard) Flush() {}
+
+func (d *discard) CloseNotify() <-chan bool {
+	gone := make(chan bool, 1)
+	context.AfterFunc(d.ctx, func() { gone <- true })
+	return gone
+}
