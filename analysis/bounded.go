@@ -69,8 +69,7 @@ func (b *bodies) keep(s *State, body string) {
 	if body == "" {
 		return
 	}
-	// A reader may cut its strings from a buffer of a whole page.
-	s.Body = strings.Clone(body)
+	s.Body = body // the reader gives each text its own memory, so that keeping one keeps no other
 	b.size += len(body)
 	if b.root.next == nil {
 		b.root.next, b.root.prev = &b.root, &b.root

@@ -226,6 +226,7 @@ type hung struct {
 	class string
 	age   int64 // nanoseconds without a move
 	told  Delivery
+	blind bool // no process was recorded at all
 }
 
 // Findings implements Detector: one for each resource, finalizer, process and kind of hang.
@@ -279,7 +280,7 @@ const (
 
 // judge finds who should have moved and what it did instead.
 func (d *FinalizerHang) judge(m *Model, s *State, x *dying) hung {
-	h := hung{dying: x, state: s, class: absent}
+	h := hung{dying: x, state: s, class: absent, blind: len(m.nth) == 0}
 	x.owner = cmp.Or(d.finishers[x.finalizers[0]], d.adders[x.finalizers[0]])
 	end := m.LastTS
 	if x.owner != nil && m.End(x.owner) > x.since {
@@ -486,6 +487,9 @@ func (h hung) why() string {
 		return fmt.Sprintf("%s fails over and over (%d errors in its log that name the object, the last: %s)", h.owner.Name, h.logged, h.lastLog)
 	case busy:
 		return fmt.Sprintf("%s has written to the object %s since, but never removed the finalizer", h.owner.Name, times(h.written[h.owner]))
+	}
+	if h.blind {
+		return "nobody has taken it away; no process was recorded, so the trace cannot tell who should have"
 	}
 	return "nobody who was recorded was told of the deletion: what should remove the finalizer is not running, or does not watch the object"
 }

@@ -60,10 +60,11 @@ type statusHistory struct {
 
 // edit is one field of a status that a write changed.
 type edit struct {
-	path, before, after string
-	generation          int64
-	author              Author
-	role                string
+	path, before string
+	removed      bool // the write took the field away
+	generation   int64
+	author       Author
+	role         role
 }
 
 // loss is one value that was overwritten.
@@ -80,7 +81,7 @@ type loss struct {
 // intent is what a refused write wanted.
 type intent struct {
 	process      *Process
-	role         string
+	role         role
 	seq, ts      int64
 	base, stack  int64
 	retryAfter   int64 // how long the process waited before this try
@@ -143,30 +144,30 @@ func (d *LostStatus) Change(_ *Model, c *Change) {
 	for _, l := range d.losses(h, c, leaves) {
 		d.lose(h, l)
 	}
-	role := roleOf(c)
-	h.clear(role)
+	part := roleOf(c)
+	h.clear(part)
 	for i := range leaves {
-		l := &leaves[i]
-		if strings.HasPrefix(l.Path, "status.") && l.Kind != jsontext.Form {
-			h.remember(edit{path: l.Path, before: short(l.Before), after: short(l.After), generation: c.Generation, author: c.Author, role: role})
+		if l := &leaves[i]; l.Kind == jsontext.Value && strings.HasPrefix(l.Path, "status.") {
+			h.remember(edit{path: l.Path, before: short(l.Before), removed: l.After == "", generation: c.Generation, author: c.Author, role: part})
 		}
 	}
 }
 
-// roleOf tells the parts of a process apart that write in different ways.
-func roleOf(c *Change) string {
-	if call := c.Author.Call; call != nil {
-		return role(call)
-	}
-	return "\x00" + c.Manager()
+// role is a part of a process, as far as the parts can be told apart: by how they write.
+type role struct {
+	process                                 *Process
+	manager, verb, contentType, subresource string
 }
 
-func role(c *Call) string {
-	name := ""
-	if c.Process != nil {
-		name = c.Process.Name
+func roleOf(c *Change) role {
+	if call := c.Author.Call; call != nil {
+		return call.role()
 	}
-	return name + "\x00" + c.Manager + "\x00" + c.kind()
+	return role{manager: c.Manager()}
+}
+
+func (c *Call) role() role {
+	return role{c.Process, c.Manager, c.Verb, c.ContentType, c.Subresource}
 }
 
 // short is a value to remember: a long one by its beginning, its end and its length.
@@ -212,8 +213,8 @@ func (h *statusHistory) mend(c *Change, l *jsontext.Leaf) {
 }
 
 // clear forgets what a part of a process wanted, for it has written again and decided anew.
-func (h *statusHistory) clear(role string) {
-	h.intents = slices.DeleteFunc(h.intents, func(x *intent) bool { return x.role == role })
+func (h *statusHistory) clear(part role) {
+	h.intents = slices.DeleteFunc(h.intents, func(x *intent) bool { return x.role == part })
 }
 
 // losses is what the version overwrote without knowing.
@@ -273,7 +274,7 @@ func (d *LostStatus) unknowing(c *Change, e *edit, l *jsontext.Leaf, leaves []js
 	if c.Generation != e.generation || call.Start-knew.TS > d.StaleFor {
 		return "", false
 	}
-	foreign := role(call) != e.role && !h.wrote(role(call), l.Path)
+	foreign := call.role() != e.role && !h.wrote(call.role(), l.Path)
 	return Likely, back || (foreign && l.After == "" && sibling(leaves, l.Path))
 }
 
@@ -288,9 +289,9 @@ func (s *State) knew(p *Process, a *Author) (knew Delivery, exact bool) {
 }
 
 // wrote is whether that part of a process ever wrote the field: then it may have meant to take it back.
-func (h *statusHistory) wrote(role, path string) bool {
+func (h *statusHistory) wrote(part role, path string) bool {
 	return slices.ContainsFunc(h.edits, func(e edit) bool {
-		return e.role == role && (e.path == path || strings.HasPrefix(e.path, path+".")) && e.after != ""
+		return e.role == part && !e.removed && strings.HasPrefix(e.path, path) && (len(e.path) == len(path) || e.path[len(path)] == '.')
 	})
 }
 
@@ -369,7 +370,7 @@ func (d *LostStatus) Call(m *Model, c *Call) {
 	h := d.objects[s]
 	if c.Code != 409 || c.Verb != "update" {
 		if h != nil && c.OK() {
-			h.clear(role(c))
+			h.clear(c.role())
 		}
 		return
 	}
@@ -388,7 +389,7 @@ func (d *LostStatus) Call(m *Model, c *Call) {
 		h = &statusHistory{}
 		d.objects[s] = h
 	}
-	x := &intent{process: c.Process, role: role(c), seq: c.Seq, ts: c.TS, base: c.Base, stack: c.Stack, kind: c.kind(), reason: c.Reason}
+	x := &intent{process: c.Process, role: c.role(), seq: c.Seq, ts: c.TS, base: c.Base, stack: c.Stack, kind: c.kind(), reason: c.Reason}
 	for _, y := range h.intents {
 		if y.role == x.role {
 			x.retryAfter = max(x.retryAfter, c.TS-y.ts)
@@ -536,7 +537,7 @@ func (g *lostGroup) overwritten() (what, cause string) {
 	case n > 0:
 		end = fmt.Sprintf("was never written again in %d of %s", n, plural(g.total+g.dropped, "case", "cases"))
 	}
-	what = fmt.Sprintf("%s of %s, written by %s, was overwritten %s later by %s, and %s", l.path, l.object, l.from.Name(), seconds(l.by.TS-l.from.TS), l.by.Name(), end)
+	what = fmt.Sprintf("%s of %s, written by %s, was overwritten %s later by %s, and %s", l.path, l.object, l.from.doing(), seconds(l.by.TS-l.from.TS), l.by.doing(), end)
 	call := l.by.Call
 	if call == nil {
 		return what, fmt.Sprintf("version %d carries what version %d had replaced, times included, so it was made from an older copy", l.by.RV, l.from.RV)
@@ -549,6 +550,14 @@ func (g *lostGroup) overwritten() (what, cause string) {
 		how += "; it began before that version could be known"
 	}
 	return what, how
+}
+
+// doing is the writer with how it wrote, for one process may have several parts.
+func (a *Author) doing() string {
+	if a.Call == nil {
+		return a.Name()
+	}
+	return fmt.Sprintf("%s (%s)", a.Name(), a.Call.kind())
 }
 
 func (g *lostGroup) given() (what, cause string) {

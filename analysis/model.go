@@ -22,7 +22,7 @@ const (
 	// maxPending bounds the versions that wait, should thousands come within that second.
 	maxPending = 1 << 16
 	// maxTombs is how many deleted objects are remembered, to know a slow stream's late events for what they are.
-	maxTombs = 1 << 14
+	maxTombs = 1 << 12
 	// ring is how many of an object's last writers, and of its last deliveries to one process, are remembered. The
 	// memory is taken as they come: few objects have so many.
 	ring = 64
@@ -50,6 +50,7 @@ type Model struct {
 	tombs     queue[*State]
 	bodies    bodies
 	differ    jsontext.Differ
+	scratch   Change
 	detectors []Detector
 	losses    []traces.Loss
 }
@@ -583,7 +584,8 @@ func (m *Model) settle(s *State, rv int64) {
 }
 
 func (m *Model) change(s *State, v *version) {
-	c := &Change{
+	c := &m.scratch
+	*c = Change{
 		State: s, Before: s.Body, After: v.body, RV: v.rv, PrevRV: s.RV, Generation: v.gen, PrevGen: s.Generation,
 		Seq: v.seq, TS: v.ts, Created: s.RV == 0, Deleted: v.deleted, model: m,
 		Author: Author{RV: v.rv, Seq: v.seq, TS: v.ts, Manager: v.manager},
@@ -641,6 +643,7 @@ func (m *Model) gone(s *State) {
 	for _, d := range m.detectors {
 		d.Gone(m, s)
 	}
+	s.authors, s.told = rings[Author]{}, nil // a tombstone is name, uid and version
 	m.tombs.push(s)
 	if m.tombs.len() > maxTombs {
 		if t := m.tombs.pop(); m.objects[t.key] == t {

@@ -89,7 +89,7 @@ type loop struct {
 	manager  string
 	observed bool // status.observedGeneration is set
 	known    bool // at least one text was seen
-	via      []Object
+	via      []passed
 	period   reservoir
 	wake     reservoir
 	evidence places
@@ -228,10 +228,38 @@ func (d *SelfLoop) end(m *Model, l *loop, gone int64) {
 	}
 }
 
+// passed is another object whose event woke the process for this one.
+type passed struct {
+	object Object
+	n      int64
+}
+
 func (l *loop) meet(o Object) {
-	if len(l.via) < 4 && o != l.object && !slices.Contains(l.via, o) {
-		l.via = append(l.via, o)
+	if o == l.object {
+		return
 	}
+	for i := range l.via {
+		if l.via[i].object == o {
+			l.via[i].n++
+			return
+		}
+	}
+	if len(l.via) < 8 {
+		l.via = append(l.via, passed{o, 1})
+	}
+}
+
+// through is the other objects that the loop goes through, by name: those that woke it one time in five, for
+// a first pass is often woken by what it has just created.
+func (l *loop) through() []Object {
+	var out []Object
+	for _, v := range l.via {
+		if v.n*5 >= l.writes {
+			out = append(out, v.object)
+		}
+	}
+	slices.SortFunc(out, Object.compare)
+	return out
 }
 
 // Gone implements Detector.
@@ -293,7 +321,7 @@ func (d *SelfLoop) Findings(m *Model) ([]Finding, []Note) {
 // key groups the loops of one kind: many objects of a kind loop for one reason.
 func (l *loop) key() string {
 	parts := []string{l.process.Name, l.object.Group, l.object.Resource}
-	for _, v := range l.via {
+	for _, v := range l.through() {
 		parts = append(parts, resourceName(v.Group, v.Resource))
 	}
 	slices.Sort(parts[3:])
@@ -329,7 +357,7 @@ func (d *SelfLoop) finding(m *Model, loops []*loop) Finding {
 	f.Objects, f.Total = worst(list)
 	f.Field = l.diffs.main().pattern
 	f.What = fmt.Sprintf("%s wakes itself: %d writes of %s in %s, each queued by the event of an own write%s, %s",
-		l.process.Name, l.writes, l.object, seconds(l.last-l.first), l.through(), l.ending(d.unbroken(m, l)))
+		l.process.Name, l.writes, l.object, seconds(l.last-l.first), l.way(), l.ending(d.unbroken(m, l)))
 	f.Cause = l.cause()
 	return f
 }
@@ -338,16 +366,15 @@ func (l *loop) perSecond() float64 {
 	return float64(l.writes-1) / max(float64(l.last-l.first)/1e9, 1e-3)
 }
 
-func (l *loop) through() string {
-	if len(l.via) == 0 {
+func (l *loop) way() string {
+	names := make([]string, 0, 8)
+	for _, o := range l.through() {
+		names = append(names, o.String())
+	}
+	if len(names) == 0 {
 		return ""
 	}
-	names := make([]string, len(l.via))
-	for i, v := range l.via {
-		names[i] = v.String()
-	}
-	slices.Sort(names)
-	return ", by way of " + strings.Join(names, ", ")
+	return ", by way of " + join(names, "and")
 }
 
 func (l *loop) ending(unbroken bool) string {

@@ -168,9 +168,9 @@ func interval(s analysis.Statistic) string {
 	case s.Confidence == 0:
 		return ""
 	case s.Unbounded:
-		return fmt.Sprintf("%.0f %%: from %s", s.Confidence*100, value(s.Low, s.Unit))
+		return fmt.Sprintf("%.0f %%: from %s", s.Confidence*100, bound(s.Low, s.Unit))
 	}
-	return fmt.Sprintf("%.0f %%: %s to %s", s.Confidence*100, value(s.Low, s.Unit), value(s.High, s.Unit))
+	return fmt.Sprintf("%.0f %%: %s to %s", s.Confidence*100, bound(s.Low, s.Unit), bound(s.High, s.Unit))
 }
 
 // value writes a number with three digits that count.
@@ -186,6 +186,15 @@ func value(v float64, unit string) string {
 		return digits(v) + "/s"
 	}
 	return digits(v) + " " + unit
+}
+
+// bound is a value without a unit that is a word.
+func bound(v float64, unit string) string {
+	switch unit {
+	case "s", "share", "1/s":
+		return value(v, unit)
+	}
+	return digits(v)
 }
 
 func percent(v float64) string {

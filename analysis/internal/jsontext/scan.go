@@ -43,7 +43,17 @@ func blanks(s string, i int) int {
 }
 
 func skipString(s string, i int) int {
-	for j := i + 1; ; {
+	// Most strings are keys and short values: a plain loop is faster for them than a call.
+	j := i + 1
+	for near := min(len(s), i+24); j < near; j++ {
+		if s[j] == '"' {
+			return j + 1
+		}
+		if s[j] == '\\' {
+			break
+		}
+	}
+	for {
 		k := strings.IndexByte(s[j:], '"')
 		if k < 0 {
 			return -1

@@ -1,0 +1,323 @@
+package analysis
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"iter"
+	"runtime"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/opreplay/opreplay/traces"
+)
+
+// everything is a scene in which every detector has something to say.
+func everything(c *cluster) {
+	s := site(c, "front")
+	d := database(c, "orders")
+	r := record(c, "www")
+	c.delete("kubectl", r)
+	for range 12 {
+		race(c, d)
+		for range 12 {
+			c.sleep(20 * time.Millisecond)
+			c.status("loop", s, m{"conditions": []any{condition("Served", "True", c.stamp())}})
+		}
+	}
+	c.quiet(15 * time.Second)
+}
+
+func TestSameTraceSameBytes(t *testing.T) {
+	c := newCluster(t, "loop", "race", "dns")
+	everything(c)
+	var first []byte
+	for range 5 {
+		r := c.analyze()
+		for _, name := range []string{"churn", "conflict-storm", "finalizer-hang", "lost-status"} {
+			if !slices.ContainsFunc(r.Findings, func(f Finding) bool { return f.Detector == name }) {
+				t.Fatalf("no %s: %s", name, r.describe())
+			}
+		}
+		b, err := json.Marshal(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if first == nil {
+			first = b
+		}
+		if !bytes.Equal(b, first) {
+			t.Fatalf("%s\n%s", first, b)
+		}
+	}
+}
+
+func TestLossesLowerCertainty(t *testing.T) {
+	c := newCluster(t, "loop")
+	s := site(c, "front")
+	for range 40 {
+		c.sleep(50 * time.Millisecond)
+		c.status("loop", s, m{"at": c.stamp()})
+	}
+	manifest := &traces.Manifest{Losses: []traces.Loss{{From: start, To: start.Add(time.Second), Count: -1}}}
+	r, err := Records(context.Background(), c.records(), manifest, "t", Options{Detectors: []Detector{NewSelfLoop()}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if f := r.only(t, "self-loop"); f.Certainty != Likely || len(r.Caveats) != 1 {
+		t.Errorf("certainty %s, caveats %q", f.Certainty, r.Caveats)
+	}
+}
+
+func TestReproduceCommand(t *testing.T) {
+	for want, m := range map[string]*traces.Manifest{
+		`opsim replay run.optrace --operator './my op --fixed'`: {Operators: []traces.Operator{{Command: []string{"./my op", "--fixed"}}}},
+		`opsim replay a.optrace --operator CMD --seed 7`:        {Run: &traces.Run{Trace: "a.optrace", Seed: 7}},
+		``: {},
+	} {
+		if len(m.Operators) > 0 {
+			want = `opsim replay run.optrace --operator ''\''./my op'\'' --fixed'`
+		}
+		if got := command(m, "run.optrace"); got != want {
+			t.Errorf("got %s, want %s", got, want)
+		}
+	}
+}
+
+func TestAnUnreadableRecordEndsTheAnalysis(t *testing.T) {
+	bad := errors.New("file torn")
+	records := func(yield func(traces.Record, error) bool) { yield(nil, bad) }
+	if _, err := Records(context.Background(), records, nil, "", Options{}); !errors.Is(err, bad) {
+		t.Error("got", err)
+	}
+}
+
+func TestCancelled(t *testing.T) {
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	c := newCluster(t)
+	site(c, "front")
+	if _, err := Records(ctx, c.records(), nil, "", Options{}); !errors.Is(err, context.Canceled) {
+		t.Error("got", err)
+	}
+}
+
+func TestSelectorsAndSlowWatchesDontDeleteObjects(t *testing.T) {
+	c := newCluster(t, "op")
+	s := site(c, "front")
+	// The operator's watch selects by label: for it the object is deleted when the label goes.
+	c.sleep(time.Second)
+	c.status("op", s, m{"n": 1})
+	last := c.rows[len(c.rows)-2]
+	for _, r := range c.rows {
+		if w, ok := r.(*traces.WatchEvent); ok && w.Process == "op" && w.ResourceVersion == c.rvOf(s) {
+			w.Type = string(traces.Deleted)
+			last = w
+		}
+	}
+	if last == nil {
+		t.Fatal("no such event")
+	}
+	for range 30 {
+		c.sleep(50 * time.Millisecond)
+		c.status("op", s, m{"n": c.stamp()})
+	}
+	c.analyze(NewSelfLoop()).only(t, "self-loop")
+}
+
+// A name may be taken again, and a slow watch still speaks of the one before.
+func TestIncarnations(t *testing.T) {
+	c := newCluster(t, "dns")
+	old := record(c, "www")
+	c.delete("kubectl", old)
+	late := *c.rows[len(c.rows)-1].(*traces.WatchEvent)
+	c.finalizers("dns", old)
+	fresh := record(c, "www")
+	c.add(&late)
+	c.sleep(time.Minute)
+	c.status("kubectl", fresh, m{"n": 1})
+	r := c.analyze()
+	r.none(t)
+	if r.Looked.Objects != 2 {
+		t.Errorf("%d incarnations, want 2", r.Looked.Objects)
+	}
+}
+
+// stream yields n records of objects that live for a while each: alive of them at a time, with bodies of about
+// size bytes; each write is a watch row of the recorder's, one of the operator's, and a request.
+func stream(n, alive, size int, churning bool) iter.Seq2[traces.Record, error] {
+	spec := ""
+	for len(spec) < size {
+		spec += fmt.Sprintf(`{"image":"registry.example/app:1.2.%d","name":"c%d","resources":{"limits":{"cpu":"500m"}}},`, len(spec), len(spec))
+	}
+	body := func(i int) string {
+		return fmt.Sprintf(`{"apiVersion":"web.example.com/v1","kind":"Site","metadata":{"creationTimestamp":"2026-03-01T12:00:00Z","generation":1,"managedFields":[{"manager":"op","operation":"Update","time":"2026-03-01T12:00:%02dZ"}],"name":"x","namespace":"shop","resourceVersion":"%d","uid":"u"},"spec":{"containers":[%s{}]},"status":{"conditions":[{"lastTransitionTime":"2026-03-01T12:00:%02dZ","status":"True","type":"Ready"}],"replicas":%d}}`, i, i, spec, i, i)
+	}
+	var bodies [16]string
+	for i := range bodies {
+		bodies[i] = body(i)
+	}
+	return func(yield func(traces.Record, error) bool) {
+		var w traces.WatchEvent
+		var q traces.Request
+		names, uids := make([]string, alive), make([]string, alive)
+		seq, rv := int64(0), int64(1000)
+		head := func() traces.Head { seq++; return traces.Head{Seq: seq, TS: 1e18 + seq*1e5} }
+		for i := 0; seq < int64(n); i++ {
+			o := i % alive
+			first := names[o] == "" || (churning && i/alive%20 == 0)
+			kind := traces.Modified
+			if first {
+				names[o], uids[o], kind = fmt.Sprintf("site-%d", i), fmt.Sprintf("uid-%d", i), traces.Added
+			}
+			last := churning && i/alive%20 == 19
+			if last {
+				kind = traces.Deleted
+			}
+			rv++
+			id := traces.Identity{Group: "web.example.com", Version: "v1", Resource: "sites", Namespace: "shop", Name: names[o], UID: uids[o], ResourceVersion: rv, Generation: 1}
+			for _, process := range [2]string{"oprec", "op"} {
+				w = traces.WatchEvent{Head: head(), Identity: id, Stream: "s", Process: process, Type: string(kind), Object: bodies[i/alive%16]}
+				if !yield(&w, nil) {
+					return
+				}
+			}
+			q = traces.Request{Head: head(), Identity: id, StartSeq: seq - 4, Start: 1e18 + (seq-4)*1e5, Process: "op", UserAgent: "op/v1", Verb: "patch", Subresource: "status", FieldManager: "op", ContentType: "application/merge-patch+json", RequestBody: `{"status":{"replicas":1}}`, Code: 200}
+			if !yield(&q, nil) {
+				return
+			}
+		}
+	}
+}
+
+// Memory follows the objects that are open, not the records that have passed.
+func TestMemoryIsBoundedByOpenObjects(t *testing.T) {
+	heap := func(n int) uint64 {
+		var held uint64
+		last := 0
+		o := Options{Progress: func(records int64) {
+			if int(records) > n*9/10 && last == 0 {
+				last = 1
+				runtime.GC()
+				var m runtime.MemStats
+				runtime.ReadMemStats(&m)
+				held = m.HeapAlloc
+			}
+		}}
+		if _, err := Records(context.Background(), stream(n, 200, 500, true), nil, "", o); err != nil {
+			t.Fatal(err)
+		}
+		return held
+	}
+	// After 300,000 records 5,000 objects have come and gone, more than there are tombstones.
+	short, long := heap(300_000), heap(600_000)
+	t.Logf("%d kB after 300,000 records, %d kB after 600,000", short>>10, long>>10)
+	if long > short+short/4 {
+		t.Error("memory grows with the trace")
+	}
+}
+
+func TestTextsStayWithinTheirLimit(t *testing.T) {
+	o := Options{BodyBytes: 64 << 10}
+	r, err := Records(context.Background(), stream(6000, 500, 1000, false), nil, "", o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !slices.ContainsFunc(r.Caveats, func(c string) bool { return strings.Contains(c, "to stay within memory") }) {
+		t.Errorf("nothing was given up, or it wasn't said: %q", r.Caveats)
+	}
+}
+
+// cpuTime is the processor time that this process has taken, in seconds: what others run beside it doesn't count.
+func cpuTime(b *testing.B) float64 {
+	var u syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
+		b.Fatal(err)
+	}
+	return float64(u.Utime.Nano()+u.Stime.Nano()) / 1e9
+}
+
+func BenchmarkAnalyze(b *testing.B) {
+	for _, size := range []int{500, 3000} {
+		b.Run(fmt.Sprintf("body=%d", size), func(b *testing.B) {
+			const n = 300_000
+			b.ReportAllocs()
+			begun := cpuTime(b)
+			for b.Loop() {
+				if _, err := Records(context.Background(), stream(n, 5000, size, true), nil, "", Options{}); err != nil {
+					b.Fatal(err)
+				}
+			}
+			b.ReportMetric(n*float64(b.N)/b.Elapsed().Seconds(), "records/s")
+			b.ReportMetric(n*float64(b.N)/(cpuTime(b)-begun), "records/cpu-s")
+		})
+	}
+}
+
+// FuzzRecords takes the bytes as a program that makes records of few objects with odd contents.
+func FuzzRecords(f *testing.F) {
+	f.Add([]byte("\x00\x01\x02\x03\x04\x05\x06\x07\x08\x09\x0a\x0b\x0c\x0d\x0e\x0f"))
+	f.Add(bytes.Repeat([]byte{1, 1, 200, 1, 1, 1, 0, 3, 2, 1}, 40))
+	f.Fuzz(func(t *testing.T, program []byte) {
+		begun := time.Now()
+		defer func() {
+			if d := time.Since(begun); d > 5*time.Second {
+				t.Errorf("%d bytes took %v", len(program), d)
+			}
+		}()
+		r, err := Records(context.Background(), each(oddRecords(program)), &traces.Manifest{Losses: []traces.Loss{{}}}, "x", Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := json.Marshal(r); err != nil {
+			t.Fatal(err)
+		}
+	})
+}
+
+var oddBodies = []string{
+	"", "{", "null", `{"metadata":null}`, `{"metadata":{"deletionTimestamp":"2026-01-01T00:00:00Z","finalizers":["a"]}}`,
+	`{"metadata":{"deletionTimestamp":null,"finalizers":"a","ownerReferences":[{},{"uid":"u1","controller":true}],"managedFields":[{"time":"x"},{}]}}`,
+	`{"metadata":{"name":"n","resourceVersion":"3"},"status":{"conditions":[{"type":"A","status":"True","lastTransitionTime":"2026-01-01T00:00:00Z"}]}}`,
+	`{"metadata":{"name":"n","resourceVersion":"4"},"status":{"conditions":[{"type":"A","status":"False","lastTransitionTime":"2025-01-01T00:00:00Z"},{"type":"B"}]}}`,
+	`{"status":{"conditions":[{"type":"B"},{"type":"B"}],"x":[[[]]]}}`, `{"status":"x"}`, `{"status":{}}`, `["a"]`, `"\`,
+}
+
+func oddRecords(program []byte) []traces.Record {
+	var out []traces.Record
+	next := func(n int) int {
+		if len(program) == 0 {
+			return 0
+		}
+		x := int(program[0]) % n
+		program = program[1:]
+		return x
+	}
+	pick := func(from ...string) string { return from[next(len(from))] }
+	for seq := int64(1); len(program) > 0 && seq < 5000; seq++ {
+		head := traces.Head{Seq: seq, TS: seq*int64(next(7))*1e8 + int64(next(3))}
+		id := traces.Identity{
+			Group: pick("", "g", "coordination.k8s.io"), Resource: pick("configmaps", "leases", ""), Namespace: pick("", "n"), Name: pick("a", "b", ""),
+			UID: pick("u1", "u2", ""), ResourceVersion: int64(next(12)) - 1, Generation: int64(next(3)),
+		}
+		body := oddBodies[next(len(oddBodies))]
+		switch next(4) {
+		case 0, 1:
+			out = append(out, &traces.WatchEvent{Head: head, Identity: id, Process: pick("op", "oprec", ""), Type: pick("ADDED", "MODIFIED", "DELETED", "SYNC", "BOOKMARK", "?"), Object: body, Writer: pick("", "seq:x", "w")})
+		case 2:
+			out = append(out, &traces.Request{
+				Head: head, Identity: id, StartSeq: seq - int64(next(5)), Start: head.TS - int64(next(9))*1e7, Process: pick("op", "op2", ""), Verb: pick("update", "patch", "delete", "get", "create", "list", "watch"),
+				Subresource: pick("", "status"), Code: int32([]int{200, 409, 422, 0, 201}[next(5)]), Reason: pick("Conflict", "", "AlreadyExists"), RequestBody: body, ResponseBody: oddBodies[next(len(oddBodies))],
+				ContentType: pick("application/merge-patch+json", "application/apply-patch+yaml", ""), FieldManager: pick("", "m"), Query: pick("", "dryRun=All"),
+			})
+		default:
+			out = append(out, &traces.Log{Head: head, Process: "op", Level: pick("error", "info"), Message: pick("a", ""), Fields: body})
+		}
+	}
+	return out
+}
