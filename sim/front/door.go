@@ -40,8 +40,10 @@ type Door struct {
 	o       Options
 	links   []*link // open connections, in the order in which they were opened
 	opened  int
+	err     error       // what ends the run
 	streams []*exchange // watches under way, in the order in which they began
-	lifes   *rand.Rand  // of watches
+	seeing  []*observer
+	lifes   *rand.Rand // of watches
 }
 
 // link is one connection.
@@ -88,7 +90,7 @@ func (d *Door) Collect() (moved bool, err error) {
 		open = append(open, l)
 	}
 	d.links = open
-	return moved, nil
+	return moved, d.err
 }
 
 func (d *Door) collect(l *link) (moved bool) {
@@ -138,7 +140,17 @@ func (d *Door) Close() {
 	for _, l := range d.links {
 		d.hungUp(l)
 	}
-	d.links = nil
+	for _, o := range d.seeing {
+		o.x.Cancel()
+	}
+	d.links, d.seeing = nil, nil
+}
+
+// fail keeps the first error, with which Collect ends the run.
+func (d *Door) fail(err error) {
+	if d.err == nil {
+		d.err = err
+	}
 }
 
 func (d *Door) after(delay time.Duration, it sim.Item) *sim.Item {

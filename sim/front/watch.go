@@ -36,6 +36,9 @@ func (d *Door) begin(e *exchange) {
 
 // Committed looks for events that commits have made due. The world's own writers call it after theirs.
 func (d *Door) Committed() {
+	for _, o := range d.seeing {
+		d.fail(o.drain())
+	}
 	for _, e := range d.streams {
 		d.schedule(e, d.o.Latency)
 	}

@@ -23,6 +23,10 @@ type Exchange struct {
 	streaming  bool // its header is out
 }
 
+// NewExchange makes an exchange that no connection carries: a call of the world's own, of which Run and
+// Await give the answer. It must not be Answered.
+func NewExchange(r *http.Request, body []byte) *Exchange { return &Exchange{Request: r, Body: body} }
+
 // Handover is what a handler has produced since the last one.
 type Handover struct {
 	// Done is true when the handler has returned: nothing follows.
