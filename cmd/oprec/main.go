@@ -28,6 +28,11 @@ Exit codes: 0 fine; 1 findings or differences; 2 usage or bad input; 3 could not
   oprec inspect t.optrace`,
 	}
 	root.AddCommand(
+		newRunCmd(),
+		newCaptureCmd(),
+		newProxyCmd(),
+		newInspectCmd(),
+		newVerifyCmd(),
 		newVersionCmd(),
 	)
 	return root

@@ -28,6 +28,9 @@ Exit codes: 0 fine; 1 findings or differences; 2 usage or bad input; 3 could not
   opsim replay t.optrace --operator './manager --metrics-bind-address=0'`,
 	}
 	root.AddCommand(
+		newDemoCmd(),
+		newReplayCmd(),
+		newAnalyzeCmd(),
 		newVersionCmd(),
 	)
 	return root
