@@ -206,13 +206,35 @@ func (c *call) gvr() schema.GroupVersionResource {
 // event appends a watch row of this call's stream.
 func (c *call) event(t traces.EventType, object []byte) {
 	e, err := Event(c.gvr(), t, object)
+	if err == nil && e.Name == "" && bytes.HasPrefix(object, tableStart) {
+		err = c.table(t, object)
+		e = nil
+	}
 	if err != nil {
 		c.lose("a watch event or list item: " + err.Error())
+		return
+	}
+	if e == nil {
 		return
 	}
 	e.TS = c.tap.o.Now().UnixNano()
 	e.Stream, e.Process = c.stream, c.row.Process
 	c.tap.append(e)
+}
+
+// tableStart begins a Table as the API server writes it.
+var tableStart = []byte(`{"kind":"Table","apiVersion":"meta.k8s.io/`)
+
+// table appends the rows of an event of a watch that its client asked for as Tables: one of one row.
+func (c *call) table(t traces.EventType, object []byte) error {
+	l, err := ParseList(object)
+	if err != nil {
+		return err
+	}
+	for _, item := range l.Items {
+		c.event(t, item)
+	}
+	return nil
 }
 
 // end appends the call's row.

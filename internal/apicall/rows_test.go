@@ -156,6 +156,17 @@ func TestWatchList(t *testing.T) {
 	})
 }
 
+// kubectl get -w asks for its events as Tables.
+func TestWatchOfTables(t *testing.T) {
+	stream := `{"type":"MODIFIED","object":{"kind":"Table","apiVersion":"meta.k8s.io/v1","metadata":{"resourceVersion":"5"},"columnDefinitions":null,"rows":[{"cells":["p"],"object":{"kind":"PartialObjectMetadata","apiVersion":"meta.k8s.io/v1","metadata":{"name":"p","uid":"u"}}}]}}` + "\n"
+	front, rows, _ := serve(t, false, apicall.Options{}, answer("application/json", stream))
+	call(t, "GET", front.URL+"/api/v1/pods?watch=1", "", "")
+	rows.wait(t, 2)
+	if e := rows.watches()[0]; e.Type != "MODIFIED" || e.Name != "p" || e.Object != `{"kind":"PartialObjectMetadata","apiVersion":"meta.k8s.io/v1","metadata":{"name":"p","uid":"u"}}` {
+		t.Errorf("%+v", e)
+	}
+}
+
 func TestRefusedWatch(t *testing.T) {
 	front, rows, _ := serve(t, false, apicall.Options{}, func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
