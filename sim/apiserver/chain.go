@@ -64,7 +64,8 @@ func external(h http.Handler, requests *atomic.Uint64) http.Handler {
 	})
 }
 
-// internal is the context of the server's own requests.
+// internal is the context of the server's own requests. One that is made on behalf of a client has
+// nothing of that client's: neither its hint nor its name.
 func internal(ctx context.Context) context.Context {
-	return WithUser(ctx, User{Name: user.APIServerUser, Groups: []string{user.SystemPrivilegedGroup}})
+	return WithUser(detached{ctx}, User{Name: user.APIServerUser, Groups: []string{user.SystemPrivilegedGroup}})
 }

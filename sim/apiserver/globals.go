@@ -2,17 +2,18 @@ package apiserver
 
 import (
 	"errors"
+	"flag"
 	"io"
 	"math/rand/v2"
 	"sync"
 	"sync/atomic"
-	"time"
 	_ "unsafe" // for go:linkname
 
 	"github.com/google/uuid"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	utilrand "k8s.io/apimachinery/pkg/util/rand"
 	_ "k8s.io/apiserver/pkg/registry/rest" // owns metav1Now
+	"k8s.io/klog/v2"
 )
 
 // registryNow is what the generic registry reads the time with when it fills creationTimestamp and
@@ -30,14 +31,29 @@ var ErrSecondServer = errors.New("apiserver: another Server is open in this proc
 // takeProcess points the process-wide sources of time and randomness that the embedded code reads at
 // the world. The store puts uids and managedFields times right anyway; these hooks reach what is read
 // before storing: admission, validation and the arithmetic of grace periods.
-func takeProcess(seed uint64, clock func() time.Time) error {
+func takeProcess(o Options) error {
 	if !running.CompareAndSwap(false, true) {
 		return ErrSecondServer
 	}
-	registryNow = func() metav1.Time { return metav1.NewTime(clock()) }
-	uuid.SetRand(seeded(seed))
-	utilrand.Seed(int64(seed))
+	registryNow = func() metav1.Time { return metav1.NewTime(o.Clock()) }
+	uuid.SetRand(seeded(o.Seed))
+	utilrand.Seed(int64(o.Seed))
+	logTo(o.Log)
 	return nil
+}
+
+// logTo sends the embedded code's log to w, each line once.
+func logTo(w io.Writer) {
+	flags := flag.NewFlagSet("klog", flag.PanicOnError)
+	klog.InitFlags(flags)
+	for name, value := range map[string]string{
+		"logtostderr": "false", "alsologtostderr": "false", "stderrthreshold": "FATAL", "one_output": "true",
+	} {
+		if err := flags.Set(name, value); err != nil {
+			panic(err) // klog's flags are known
+		}
+	}
+	klog.SetOutput(w)
 }
 
 func giveProcessBack() {

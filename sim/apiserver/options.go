@@ -3,6 +3,7 @@ package apiserver
 import (
 	"context"
 	"fmt"
+	"io"
 	"net"
 	"time"
 
@@ -26,8 +27,12 @@ type Options struct {
 	// Address is what the API server believes to be reachable at; clients see it in /api. "":
 	// DefaultAddress. Nothing listens there.
 	Address string
+	// Log receives what the embedded API server logs about itself (klog). nil: nothing.
+	Log io.Writer
 	// Version is the gitVersion that /version reports, as vMAJOR.MINOR.PATCH. "": DefaultVersion.
 	Version string
+
+	cidrGiven bool
 }
 
 // Defaults of Options.
@@ -47,8 +52,12 @@ func (o *Options) complete() (cidr *net.IPNet, err error) {
 	if now := o.Clock(); !now.Before(time.Now().Add(-clockMargin)) {
 		return nil, fmt.Errorf("the world's clock stands at %s: it must lie before the wall clock", now.Format(time.RFC3339))
 	}
-	if o.ServiceCIDR == "" {
+	o.cidrGiven = o.ServiceCIDR != ""
+	if !o.cidrGiven {
 		o.ServiceCIDR = DefaultServiceCIDR
+	}
+	if o.Log == nil {
+		o.Log = io.Discard
 	}
 	if o.Address == "" {
 		o.Address = DefaultAddress

@@ -70,7 +70,7 @@ func New(ctx context.Context, o Options) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := takeProcess(o.Seed, o.Clock); err != nil {
+	if err := takeProcess(o); err != nil {
 		return nil, err
 	}
 	s := &Server{opts: o, settled: map[string]string{}, builtinVersions: map[metav1.GroupVersion]bool{}}
@@ -275,8 +275,7 @@ func (s *Server) get(ctx context.Context, path, accept string) (reply, error) {
 }
 
 func (s *Server) call(ctx context.Context, method, path, accept string, body io.Reader) (reply, error) {
-	// Without the caller's values: this is not a client's request.
-	req, err := http.NewRequestWithContext(detached{ctx}, method, s.loop.Host+path, body)
+	req, err := http.NewRequestWithContext(ctx, method, s.loop.Host+path, body)
 	if err != nil {
 		return reply{}, err
 	}

@@ -148,3 +148,15 @@ func (s *Store) ChangedAt(gr schema.GroupResource, name string, same func(a, b r
 	}
 	return 0
 }
+
+// NewObject makes an empty object of a resource as its registry stores it; nil for a resource that is
+// not served.
+func (s *Store) NewObject(gr schema.GroupResource) runtime.Object {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	r := s.resources[gr]
+	if r == nil {
+		return nil
+	}
+	return r.newFunc()
+}

@@ -3,6 +3,7 @@ package store
 import (
 	"bytes"
 	"fmt"
+	"iter"
 	"maps"
 	"slices"
 	"sort"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/tidwall/btree"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
 // entry is one stored version of one object. It is immutable but for the cache of decoded forms.
@@ -227,10 +229,11 @@ func sameEnd(a, b *journal) bool {
 }
 
 // Changed tells whether a resource's history differs between the world as it is and a snapshot.
-func (s *Store) Changed(since *Snapshot, prefix string) bool {
+func (s *Store) Changed(since *Snapshot, gr schema.GroupResource) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return !sameEnd(s.state.journals[prefix], since.state.journals[prefix])
+	r := s.resources[gr]
+	return r != nil && !sameEnd(s.state.journals[r.prefix], since.state.journals[r.prefix])
 }
 
 // Compact forgets history before rev: an exact list of an older state and a watch from an older
@@ -253,17 +256,21 @@ type Object struct {
 	Data []byte
 }
 
-// Each calls fn with every object in the order of keys until fn returns false.
-func (s *Store) Each(fn func(Object) bool) {
-	s.mu.Lock()
-	t := s.state.objects.Copy()
-	s.mu.Unlock()
-	t.Scan(func(k string, e *entry) bool { return fn(Object{Key: k, ResourceVersion: e.rev, Data: e.data}) })
+// All yields every object in the order of keys.
+func (s *Store) All() iter.Seq[Object] { return s.Snapshot().All() }
+
+// All yields every object of the snapshot in the order of keys.
+func (s *Snapshot) All() iter.Seq[Object] {
+	return func(yield func(Object) bool) {
+		s.state.objects.Scan(func(k string, e *entry) bool {
+			return yield(Object{Key: k, ResourceVersion: e.rev, Data: e.data})
+		})
+	}
 }
 
 // Equal tells whether two snapshots hold the same objects, byte for byte, at the same versions.
 func (s *Snapshot) Equal(o *Snapshot) bool {
-	a, b := s.state.objects.Copy().Values(), o.state.objects.Copy().Values()
+	a, b := s.state.objects.Values(), o.state.objects.Values()
 	return s.state.rev == o.state.rev && slices.EqualFunc(a, b, func(a, b *entry) bool {
 		return a == b || a.key == b.key && a.rev == b.rev && bytes.Equal(a.data, b.data)
 	})
