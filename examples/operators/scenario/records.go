@@ -34,16 +34,20 @@ func playRecords(ctx context.Context, u *user) error {
 	if err := u.moveRecord(ctx, inCorp[0], "192.0.2.100"); err != nil {
 		return err
 	}
-	for _, record := range inCorp {
-		if err := u.delete(ctx, record); err != nil {
+	// Long before its records, so that the operator knows that the zone is gone when they are to go.
+	if err := u.delete(ctx, lab); err != nil {
+		return err
+	}
+	for _, t := range append(inCorp, corp) {
+		if err := u.delete(ctx, t); err != nil {
 			return err
 		}
-		if err := u.await(ctx, record, "gone", gone); err != nil {
+		if err := u.await(ctx, t, "gone", gone); err != nil {
 			return err
 		}
 	}
-	for _, t := range append([]thing{corp, lab}, inLab...) {
-		if err := u.delete(ctx, t); err != nil {
+	for _, record := range inLab {
+		if err := u.delete(ctx, record); err != nil {
 			return err
 		}
 	}

@@ -52,22 +52,45 @@ func (p *printer) linef(format string, args ...any) {
 }
 
 func (p *printer) run(run Run) {
+	twin := run.Twin
 	if len(run.Findings) == 0 {
-		p.linef("  %-7s no findings", run.Twin)
+		p.linef("  %-7s no findings", twin)
 	}
-	for i, f := range run.Findings {
-		twin := run.Twin
-		if i > 0 {
-			twin = ""
+	for _, f := range run.Findings {
+		if f.Group != f.ID {
+			p.part("and", f.Detector+", of the same cause")
+			continue
 		}
-		p.linef("  %-7s %s  %s", twin, f.Detector, objects(f))
-		p.linef("          cause     %s", f.Cause)
-		p.linef("          evidence  %s", evidence(f.Evidence))
+		p.linef("  %-7s %s", twin, f.Detector)
+		p.part("object", objects(f))
+		p.part("cause", f.Cause)
+		p.part("evidence", evidence(f.Evidence))
+		twin = ""
 	}
-	p.linef("          trace     %s", run.Trace)
+	p.part("trace", run.Trace)
 	if run.Wrong != "" {
-		p.linef("          WRONG     %s", run.Wrong)
+		p.part("WRONG", run.Wrong)
 	}
+}
+
+// width is where lines are broken.
+const width = 100
+
+// part prints a labelled text, broken between words.
+func (p *printer) part(label, text string) {
+	const head = "          %-9s %s"
+	line := ""
+	for _, word := range strings.Fields(text) {
+		if line != "" && 20+len(line)+1+len(word) > width {
+			p.linef(head, label, line)
+			label, line = "", ""
+		}
+		if line != "" {
+			line += " "
+		}
+		line += word
+	}
+	p.linef(head, label, line)
 }
 
 // objects names the first objects of a finding and says how many more there are.
