@@ -243,8 +243,8 @@ func command(m *traces.Manifest, name string) string {
 	}
 	if r := m.Run; r != nil {
 		line := "opsim replay " + quote([]string{r.Trace}) + " --operator " + quote([]string{operator})
-		if strings.TrimSpace(r.Plan) != "" && name != "" {
-			line += " --plan " + quote([]string{name + "/plan.yaml"})
+		if strings.Contains(r.Plan, "\n- ") || strings.Contains(r.Plan, "\n  - ") { // it has faults
+			line += " --plan <(jq -r .run.plan " + quote([]string{name + "/manifest.json"}) + ")"
 		}
 		if r.Seed != 0 {
 			line += " --seed " + strconv.FormatUint(r.Seed, 10)

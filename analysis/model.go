@@ -10,8 +10,8 @@ import (
 	"github.com/opreplay/opreplay/traces"
 )
 
-// The recorder's own watches have this process name; what they deliver woke nobody.
-const recorderProcess = "oprec"
+// captures is whether the process is the recorder or the simulator itself: what its watches deliver woke nobody.
+func captures(process string) bool { return process == "oprec" || process == "opsim" }
 
 // Bounds of the model. Each bounds memory that would otherwise grow with the trace rather than with the
 // number of open objects.
@@ -267,7 +267,7 @@ func newModel() *Model {
 
 // process is the process of that name; nil for outsiders and the recorder.
 func (m *Model) process(name string) *Process {
-	if name == "" || name == recorderProcess {
+	if name == "" || captures(name) {
 		return nil
 	}
 	p := m.processes[name]
@@ -369,13 +369,13 @@ func (m *Model) watch(w *traces.WatchEvent) {
 	if s == nil {
 		return
 	}
-	s.captured = s.captured || w.Process == recorderProcess
+	s.captured = s.captured || captures(w.Process)
 	if p != nil {
 		s.tell(p, Delivery{RV: w.ResourceVersion, Seq: w.Seq, TS: w.TS, Event: true})
 	}
 	// For a watch with a selector an object is deleted when it leaves what is selected: the recorder's own
 	// watches have none, so they know better.
-	deleted := w.Type == string(traces.Deleted) && (w.Process == recorderProcess || !s.captured)
+	deleted := w.Type == string(traces.Deleted) && (captures(w.Process) || !s.captured)
 	v := m.find(s, w.ResourceVersion, &w.Head)
 	if v == nil {
 		if deleted && !s.Gone {

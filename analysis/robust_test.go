@@ -77,7 +77,10 @@ func TestLossesLowerCertainty(t *testing.T) {
 func TestReproduceCommand(t *testing.T) {
 	for want, m := range map[string]*traces.Manifest{
 		`opsim replay run.optrace --operator './my op --fixed'`: {Operators: []traces.Operator{{Command: []string{"./my op", "--fixed"}}}},
-		`opsim replay a.optrace --operator CMD --seed 7`:        {Run: &traces.Run{Trace: "a.optrace", Seed: 7}},
+		`opsim replay a.optrace --operator CMD --seed 7`:        {Run: &traces.Run{Trace: "a.optrace", Seed: 7, Plan: "seed: 7\nfaults: []\n"}},
+		`opsim replay a.optrace --operator CMD --plan <(jq -r .run.plan run.optrace/manifest.json)`: {
+			Run: &traces.Run{Trace: "a.optrace", Plan: "seed: 0\nfaults:\n- cut: {watch: pods, at: 1s}\n"},
+		},
 		``: {},
 	} {
 		if len(m.Operators) > 0 {
