@@ -21,7 +21,6 @@ const captureProcess = "opsim"
 // capture lists and watches resources from within, as 'oprec run' does beside the operator: its rows are those of
 // a recorder that sees every change.
 type capture struct {
-	out     traces.Appender
 	handler http.Handler // the API server, past the plan
 	tap     *apicall.Tap
 	ctx     context.Context
@@ -37,17 +36,21 @@ type capture struct {
 func newCapture(ctx context.Context, out traces.Appender, h http.Handler, now func() time.Time) *capture {
 	ctx, cancel := context.WithCancel(ctx)
 	c := &capture{
-		out: out, handler: h, ctx: ctx, cancel: cancel,
+		handler: h, ctx: ctx, cancel: cancel,
 		started: map[string]bool{}, marks: map[string]int{}, marked: make(chan struct{}),
 	}
-	c.tap = apicall.New((*captureRows)(c), apicall.Options{
+	c.tap = apicall.New(&captureRows{out: out, marked: c.mark}, apicall.Options{
 		Now: now, Process: func(*http.Request) string { return captureProcess },
 	})
 	return c
 }
 
 // captureRows passes on the rows that a recorder's own watches leave in a trace.
-type captureRows capture
+type captureRows struct {
+	out traces.Appender
+	// marked, if set, is told of a bookmark of a stream; none is recorded.
+	marked func(stream string)
+}
 
 // Seq implements traces.Appender.
 func (c *captureRows) Seq() int64 { return c.out.Seq() }
@@ -64,14 +67,20 @@ func (c *captureRows) Append(r traces.Record) error {
 	}
 	w.Stream = "capture/" + group + "/" + w.Resource
 	if w.Type == string(traces.Bookmark) {
-		c.mu.Lock()
-		defer c.mu.Unlock()
-		c.marks[w.Stream]++
-		close(c.marked)
-		c.marked = make(chan struct{})
+		if c.marked != nil {
+			c.marked(w.Stream)
+		}
 		return nil
 	}
 	return c.out.Append(w)
+}
+
+func (c *capture) mark(stream string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.marks[stream]++
+	close(c.marked)
+	c.marked = make(chan struct{})
 }
 
 func collection(r traces.Resource) string {

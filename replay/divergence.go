@@ -109,7 +109,7 @@ func compare(recorded, run []*traces.Request, mask, runMask *masker) *Divergence
 			case kind != nil:
 				*count(kind(d))++
 				continue
-			case r.Code < 200 || r.Code > 299:
+			case !succeeded(r):
 				*count(&d.Refused)++
 				continue
 			case dryRun(r):
@@ -202,6 +202,24 @@ func matchTarget(recorded, run []write) Target {
 		t.New = append(t.New, w.seq)
 	}
 	return t
+}
+
+// distinctWrites are the operator's recorded writes that are compared, in order.
+func distinctWrites(s *Script) []write {
+	m := newMasker(s.Refs, s.Writes)
+	seen := map[string]bool{}
+	var out []write
+	for _, r := range s.Writes {
+		if kindOf(r) != nil || !succeeded(r) || dryRun(r) {
+			continue
+		}
+		w := write{seq: r.Seq, target: targetOf(r), content: m.body(r)}
+		if k := w.target.String() + "\x00" + w.content; !seen[k] {
+			seen[k] = true
+			out = append(out, w)
+		}
+	}
+	return out
 }
 
 // distinct drops the writes that say what an earlier one said.

@@ -31,7 +31,7 @@ type hintKey struct {
 func newHints(writes []*traces.Request) *hints {
 	h := &hints{known: map[hintKey][]store.Hint{}}
 	for _, r := range writes {
-		if r.Verb != "create" || r.Subresource != "" || r.UID == "" || r.Code < 200 || r.Code > 299 {
+		if r.Verb != "create" || r.Subresource != "" || r.UID == "" || !succeeded(r) {
 			continue
 		}
 		hint := store.Hint{UID: types.UID(r.UID)}

@@ -16,10 +16,12 @@ import (
 type history struct {
 	objects []*object // in the order in which they came up
 	byUID   map[string]*object
-	// calls are the operator's successful writes, in order.
+	// calls are the operator's writes, in order, the refused ones among them.
 	calls []*traces.Request
 	// first is the operator's first call; nil when the trace has none of its calls.
 	first *traces.Request
+	// managed: managedFields name the operator as a writer. Only looked at without calls.
+	managed bool
 	// start and end are the times of the first and the last row.
 	start, end int64
 }
@@ -198,10 +200,13 @@ func (b *builder) call(ctx context.Context, r *traces.Request) error {
 	if b.first == nil || r.Start < b.first.Start {
 		b.first = r
 	}
-	if !isWrite(r.Verb) || r.Code < 200 || r.Code > 299 || dryRun(r) {
+	if !isWrite(r.Verb) || dryRun(r) {
 		return nil
 	}
 	b.calls = append(b.calls, r)
+	if !succeeded(r) {
+		return nil
+	}
 	if r.UID == "" || r.ResourceVersion == 0 || r.Verb == "deletecollection" {
 		return nil
 	}
@@ -226,6 +231,8 @@ func (b *builder) call(ctx context.Context, r *traces.Request) error {
 	return nil
 }
 
+func succeeded(r *traces.Request) bool { return r.Code >= 200 && r.Code <= 299 }
+
 func dryRun(r *traces.Request) bool { return strings.Contains(r.Query, "dryRun=") }
 
 // finish settles who wrote what, once everything is known.
@@ -234,7 +241,7 @@ func (b *builder) finish() {
 		slices.SortFunc(o.versions, func(x, y *version) int { return cmp.Compare(x.rv, y.rv) })
 	}
 	for _, e := range b.ends {
-		b.end1(e)
+		b.believe(e)
 	}
 	if b.first == nil {
 		b.byManagers()
@@ -243,8 +250,8 @@ func (b *builder) finish() {
 	b.byCalls()
 }
 
-// end1 believes a DELETED event, or does not.
-func (b *builder) end1(e ending) {
+// believe takes a DELETED event for an object's end, or does not.
+func (b *builder) believe(e ending) {
 	o := b.byUID[e.uid]
 	if b.captured[e.gr] && !e.captured || o.ref.Group != e.gr.group || o.ref.Resource != e.gr.resource {
 		return
@@ -275,7 +282,9 @@ func (b *builder) byCalls() {
 		}
 	}
 	for _, r := range b.calls {
-		b.endedBy(r)
+		if succeeded(r) {
+			b.endedBy(r)
+		}
 	}
 }
 
@@ -352,6 +361,7 @@ func (b *builder) byManagers() {
 			if !v.listed || before != nil {
 				v.operator = b.id.Manages(writer(old, v.json))
 				o.created = o.created || v.operator && before == nil
+				b.managed = b.managed || v.operator
 			}
 			before = v
 		}
@@ -381,17 +391,24 @@ func managedFields(text string) []managedField {
 }
 
 // writer is the field manager whose entry of managedFields differs between two versions, the latest of
-// several; "" when none does.
+// several. A second write of one manager within the same second may leave all entries as they were: then it is
+// the latest of all.
 func writer(before, after string) string {
 	old := map[string]bool{}
 	for _, m := range managedFields(before) {
 		old[m.key()] = true
 	}
-	var latest managedField
+	var changed, latest managedField
 	for _, m := range managedFields(after) {
-		if !old[m.key()] && m.Time >= latest.Time {
+		if m.Time >= latest.Time {
 			latest = m
 		}
+		if !old[m.key()] && m.Time >= changed.Time {
+			changed = m
+		}
+	}
+	if changed.Manager != "" {
+		return changed.Manager
 	}
 	return latest.Manager
 }

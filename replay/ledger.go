@@ -1,6 +1,7 @@
 package replay
 
 import (
+	"slices"
 	"sync"
 
 	"github.com/opreplay/opreplay/sim/actor"
@@ -69,14 +70,12 @@ func (l *ledger) call(r *traces.Request) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.calls++
-	if len(l.agents) == 0 || l.agents[len(l.agents)-1] != kept.UserAgent {
-		l.agent(kept.UserAgent)
-	}
+	l.agent(kept.UserAgent)
 	if !isWrite(kept.Verb) {
 		return nil
 	}
 	l.writes = append(l.writes, &kept)
-	if kept.Code >= 200 && kept.Code <= 299 {
+	if succeeded(&kept) {
 		t := targetOf(&kept)
 		l.made[t.String()]++
 		close(l.changed)
@@ -89,25 +88,36 @@ func (l *ledger) call(r *traces.Request) error {
 const maxAgents = 32
 
 func (l *ledger) agent(name string) {
-	for _, a := range l.agents {
-		if a == name {
-			return
-		}
-	}
-	if name != "" && len(l.agents) < maxAgents {
+	if name != "" && len(l.agents) < maxAgents && !slices.Contains(l.agents, name) {
 		l.agents = append(l.agents, name)
 	}
 }
 
-// lacks counts what of WANT the operator has not made yet, and gives the channel that is closed by its
-// next write.
-func (l *ledger) lacks(want map[string]int) (missing int, changed <-chan struct{}) {
+// written are the operator's writes so far.
+func (l *ledger) written() []*traces.Request {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return slices.Clone(l.writes)
+}
+
+// lack names the targets of WANT that the operator has not written as often yet.
+func (l *ledger) lack(want map[string]int) (targets []string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for k, n := range want {
-		missing += max(n-l.made[k], 0)
+		if l.made[k] < n {
+			targets = append(targets, k)
+		}
 	}
-	return missing, l.changed
+	slices.Sort(targets)
+	return targets
+}
+
+// next is closed by the operator's next write.
+func (l *ledger) next() <-chan struct{} {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.changed
 }
 
 // counts are for the progress line.

@@ -14,6 +14,9 @@ import (
 func (r *run) load(ctx context.Context) error {
 	objects := make([]apiserver.Recorded, 0, len(r.script.Initial))
 	for _, o := range r.script.Initial {
+		if o.Group == "apiregistration.k8s.io" {
+			continue // every cluster has them; the aggregator is no part of this API server
+		}
 		objects = append(objects, apiserver.Recorded{
 			GroupVersionResource: schema.GroupVersionResource{Group: o.Group, Version: o.Version, Resource: o.Resource},
 			Object:               []byte(o.JSON),

@@ -26,7 +26,7 @@ func newMasker(refs map[string]actor.Ref, calls []*traces.Request) *masker {
 	count := map[string]int{}
 	for _, r := range calls {
 		base := generateName(r)
-		if base == "" || r.Code < 200 || r.Code > 299 || r.Name == "" || len(r.Name) < len(base) {
+		if base == "" || !succeeded(r) || r.Name == "" || len(r.Name) < len(base) {
 			continue
 		}
 		k := r.Resource + "/" + r.Namespace + "/" + base

@@ -119,6 +119,9 @@ func Run(ctx context.Context, o Options) (*Result, error) {
 	if err != nil {
 		return nil, err
 	}
+	if h.first == nil && !h.managed {
+		return nil, cli.Usagef("%s: no call or write in it is the operator's (%s)", o.Trace.Dir(), id.How)
+	}
 	r := &run{o: o, id: id, script: makeScript(h), name: id.Process}
 	if r.name == "" {
 		r.name = filepath.Base(o.Operator[0])
@@ -163,11 +166,11 @@ type run struct {
 	script *Script
 	name   string // the operator's process
 
-	clock   *clock
+	clock   interface{ Now() time.Time } // the run's time
 	writer  *traces.Writer
 	ledger  *ledger
 	server  *apiserver.Server
-	front   *front
+	gateway *gateway
 	tap     *apicall.Tap
 	capture *capture
 	dir     string // for what the operator needs on disk
@@ -255,12 +258,12 @@ func (r *run) operator() traces.Operator {
 
 // serve starts the API server in the state in which the operator found the cluster.
 func (r *run) serve(ctx context.Context) error {
-	r.front = newFront(fault.NewMachine(r.o.Plan, fault.Options{Operator: r.name}), newHints(r.script.Writes), r.decide)
-	s, err := apiserver.New(ctx, apiserver.Options{Seed: r.o.Plan.Seed, Clock: r.clock.Now, Gate: r.front})
+	r.gateway = newGateway(fault.NewMachine(r.o.Plan, fault.Options{Operator: r.name}), newHints(r.script.Writes), r.decide)
+	s, err := apiserver.New(ctx, apiserver.Options{Seed: r.o.Plan.Seed, Clock: r.clock.Now, Gate: r.gateway})
 	if err != nil {
 		return err
 	}
-	r.server, r.front.next = s, s.Handler()
+	r.server, r.gateway.next = s, s.Handler()
 	r.o.Progress.Set("loading %d objects", len(r.script.Initial))
 	if err := r.load(ctx); err != nil {
 		s.Close()
@@ -275,8 +278,8 @@ func (r *run) serve(ctx context.Context) error {
 	return r.captureAll()
 }
 
-// captureAll watches every resource of the recording and of its script that is served and not watched yet.
-func (r *run) captureAll() error {
+// resources are those of the recording and of its script.
+func (r *run) resources() []traces.Resource {
 	all := slices.Clone(r.o.Trace.Manifest().Resources)
 	add := func(ref actor.Ref) {
 		if !slices.ContainsFunc(all, func(x traces.Resource) bool { return x.Group == ref.Group && x.Resource == ref.Resource }) {
@@ -292,7 +295,12 @@ func (r *run) captureAll() error {
 	for _, w := range r.script.Writes {
 		add(actor.Ref{Group: w.Group, Version: w.Version, Resource: w.Resource})
 	}
-	for _, x := range all {
+	return all
+}
+
+// captureAll watches every resource that is served and not watched yet.
+func (r *run) captureAll() error {
+	for _, x := range r.resources() {
 		if _, err := r.capture.start(x); err != nil {
 			return err
 		}
@@ -335,7 +343,7 @@ func (r *run) open() (*door, error) {
 	if err != nil {
 		return nil, err
 	}
-	handler := r.tap.Handler(r.front)
+	handler := r.tap.Handler(r.gateway)
 	user := r.id.user()
 	d := &door{
 		kubeconfig: filepath.Join(r.dir, "kubeconfig"),
@@ -351,11 +359,21 @@ func (r *run) open() (*door, error) {
 			ErrorLog:          log.New(io.Discard, "", 0),
 		},
 	}
-	config := fmt.Sprintf(`apiVersion: v1
+	if err := os.WriteFile(d.kubeconfig, []byte(kubeconfig("http://"+l.Addr().String())), 0o600); err != nil {
+		_ = l.Close()
+		return nil, err
+	}
+	go func() { _ = d.server.Serve(l) }() // ends with close
+	return d, nil
+}
+
+// kubeconfig is one that leads to SERVER.
+func kubeconfig(server string) string {
+	return fmt.Sprintf(`apiVersion: v1
 kind: Config
 clusters:
 - name: opsim
-  cluster: {server: "http://%s"}
+  cluster: {server: %q}
 users:
 - name: operator
   user: {}
@@ -363,13 +381,7 @@ contexts:
 - name: opsim
   context: {cluster: opsim, user: operator, namespace: default}
 current-context: opsim
-`, l.Addr())
-	if err := os.WriteFile(d.kubeconfig, []byte(config), 0o600); err != nil {
-		_ = l.Close()
-		return nil, err
-	}
-	go func() { _ = d.server.Serve(l) }() // ends with close
-	return d, nil
+`, server)
 }
 
 // start starts the operator.
@@ -403,7 +415,7 @@ func (r *run) play(ctx context.Context, d *door) (*Result, error) {
 	timer := time.NewTimer(firstCall)
 	defer timer.Stop()
 	select {
-	case <-r.front.arrived:
+	case <-r.gateway.arrived:
 	case <-p.Done():
 		return nil, cli.CannotRun(fmt.Errorf("the operator ended before its first call to the API server: %s; its output is in %s", p.Exit(), r.o.Out))
 	case <-timer.C:
@@ -411,7 +423,8 @@ func (r *run) play(ctx context.Context, d *door) (*Result, error) {
 	case <-ctx.Done():
 		return nil, cli.CannotRun(ctx.Err())
 	}
-	s := newStage(r, p)
+	s := newStage(r, handlerTransport{r.tap.Handler(r.gateway)})
+	s.ended = p.Done()
 	if err := s.play(ctx); err != nil {
 		return nil, err
 	}
@@ -431,7 +444,7 @@ func (r *run) finish(ctx context.Context, result *Result) error {
 	if err := r.capture.drain(drain, r.server.Store().Bookmark); err != nil {
 		return cli.CannotRun(err)
 	}
-	for _, u := range r.front.report() {
+	for _, u := range r.gateway.report() {
 		result.Unmatched = append(result.Unmatched, u.String())
 	}
 	for _, l := range slices.Concat(r.tap.Losses(), r.capture.tap.Losses()) {
@@ -442,7 +455,7 @@ func (r *run) finish(ctx context.Context, result *Result) error {
 	if err := r.writer.Update(func(m *traces.Manifest) { m.Operators = []traces.Operator{op} }); err != nil {
 		return cli.CannotRun(fmt.Errorf("write the trace %s: %w", r.o.Out, err))
 	}
-	recorded, run := r.script.Writes, r.ledger.writes
+	recorded, run := r.script.Writes, r.ledger.written()
 	result.Divergence = compare(recorded, run, newMasker(r.script.Refs, recorded), newMasker(r.ledger.refs, run))
 	result.Calls, _, result.Events = r.ledger.counts()
 	result.Trace, result.RunDir = r.o.Trace.Dir(), r.o.Out

@@ -7,21 +7,21 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/opreplay/opreplay/internal/cli"
 	"github.com/opreplay/opreplay/sim/actor"
 	"github.com/opreplay/opreplay/sim/apiserver"
-	"github.com/opreplay/opreplay/sim/process"
-	"github.com/opreplay/opreplay/traces"
 )
 
 // stage is where the outsiders play: it applies the script's steps at their times.
 type stage struct {
-	r        *run
-	operator process.Process
-	player   *actor.Player
-	began    time.Time
+	r      *run
+	player *actor.Player
+	// elapsed is the run's time since the operator's first call, ended is closed when the operator ended.
+	elapsed func() time.Duration
+	ended   <-chan struct{}
 	// late is by how much the script has fallen behind, waiting for the operator. Later steps keep their
 	// distance.
 	late     time.Duration
@@ -29,18 +29,21 @@ type stage struct {
 	applied  int
 	played   int
 	outcomes []StepOutcome
-	// wrote is what the operator had written before the step in the recording; given what the stage has
-	// waited for in vain.
-	wrote  map[string]int
-	nextW  int
-	wanted []*traces.Request
+	// writes are the operator's recorded ones, but for repetitions; wrote counts those before the step by
+	// target, inVain are targets that the stage has waited for in vain.
+	writes    []write
+	nextWrite int
+	wrote     map[string]int
+	inVain    map[string]bool
 }
 
-func newStage(r *run, p process.Process) *stage {
+// newStage makes the stage of a wall run that begins now. VIA carries the outsiders' calls.
+func newStage(r *run, via http.RoundTripper) *stage {
+	began := time.Now()
 	return &stage{
-		r: r, operator: p, began: time.Now(), wrote: map[string]int{}, wanted: r.script.Writes,
+		r: r, elapsed: func() time.Duration { return time.Since(began) }, writes: distinctWrites(r.script), wrote: map[string]int{}, inVain: map[string]bool{},
 		player: actor.NewPlayer(actor.Options{
-			Write: handlerTransport{r.tap.Handler(r.front)},
+			Write: via,
 			Read:  r.server.Outsider(apiserver.Admin),
 			Refs:  r.script.Refs,
 		}),
@@ -51,7 +54,7 @@ func newStage(r *run, p process.Process) *stage {
 func (s *stage) play(ctx context.Context) error {
 	if d := s.r.o.Duration; d > 0 {
 		var cancel context.CancelFunc
-		ctx, cancel = context.WithDeadlineCause(ctx, s.began.Add(d), errOver)
+		ctx, cancel = context.WithTimeoutCause(ctx, d-s.elapsed(), errOver)
 		defer cancel()
 	}
 	err := s.steps(ctx)
@@ -114,7 +117,7 @@ const tick = 100 * time.Millisecond
 // until waits for a time since the operator's first call.
 func (s *stage) until(ctx context.Context, due time.Duration) error {
 	for {
-		left := due + s.late - time.Since(s.began)
+		left := due + s.late - s.elapsed()
 		if left <= 0 {
 			return nil
 		}
@@ -131,13 +134,13 @@ func (s *stage) until(ctx context.Context, due time.Duration) error {
 func (s *stage) wait(ctx context.Context, d time.Duration, other <-chan struct{}) error {
 	calls, writes, _ := s.r.ledger.counts()
 	s.r.o.Progress.Set("running %s of about %s: change %d of %d; the operator made %d calls, %d of them writes",
-		time.Since(s.began).Round(time.Second), s.r.script.Span.Round(time.Second), s.played, len(s.r.script.Steps), calls, writes)
+		s.elapsed().Round(time.Second), s.r.script.Span.Round(time.Second), s.played, len(s.r.script.Steps), calls, writes)
 	t := time.NewTimer(d)
 	defer t.Stop()
 	select {
 	case <-t.C:
 	case <-other:
-	case <-s.operator.Done():
+	case <-s.ended:
 		return errEnded
 	case <-ctx.Done():
 		return ctx.Err()
@@ -145,44 +148,50 @@ func (s *stage) wait(ctx context.Context, d time.Duration, other <-chan struct{}
 	return nil
 }
 
-// waitedRepetitions bounds how many of a target's writes a step waits for: an operator that wakes itself makes as
-// many as the time allows, and nobody waits for the last of them.
-const waitedRepetitions = 8
-
 // awaitWrites waits until the operator has made what it had written before the step in the recording, but
-// no longer than the patience. What did not come in that time is not waited for again.
+// no longer than the patience. A target that was waited for in vain is not waited for again.
 func (s *stage) awaitWrites(ctx context.Context, step actor.Step) error {
-	for ; s.nextW < len(s.wanted) && s.wanted[s.nextW].Seq < step.Seq; s.nextW++ {
-		w := s.wanted[s.nextW]
-		if kindOf(w) != nil {
-			continue
-		}
-		t := targetOf(w)
-		if k := t.String(); s.wrote[k] < waitedRepetitions {
-			s.wrote[k]++
-		}
-	}
+	s.want(step)
 	if s.r.o.Patience <= 0 {
 		return nil
 	}
-	from := time.Now()
-	deadline := from.Add(s.r.o.Patience)
+	from := s.elapsed()
 	for {
-		missing, changed := s.r.ledger.lacks(s.wrote)
-		left := time.Until(deadline)
-		if missing == 0 || left <= 0 {
-			if missing > 0 {
-				s.r.decide("wait", fmt.Sprintf("%s: %d recorded writes of the operator did not come before it", step, missing), "")
-				s.wrote = map[string]int{}
-			}
+		changed := s.r.ledger.next()
+		left := s.r.o.Patience - (s.elapsed() - from)
+		if len(s.missing()) == 0 {
+			break
+		}
+		if left <= 0 {
+			s.despair(step)
 			break
 		}
 		if err := s.wait(ctx, min(left, tick), changed); err != nil {
 			return err
 		}
 	}
-	s.late += time.Since(from)
+	s.late += s.elapsed() - from
 	return nil
+}
+
+// want adds what the operator had written before the step in the recording to what is to be there now.
+func (s *stage) want(step actor.Step) {
+	for ; s.nextWrite < len(s.writes) && s.writes[s.nextWrite].seq < step.Seq; s.nextWrite++ {
+		s.wrote[s.writes[s.nextWrite].target.String()]++
+	}
+}
+
+// missing names the targets that the operator has yet to write, but for those waited for in vain before.
+func (s *stage) missing() []string {
+	return slices.DeleteFunc(s.r.ledger.lack(s.wrote), func(t string) bool { return s.inVain[t] })
+}
+
+// despair gives up what is missing.
+func (s *stage) despair(step actor.Step) {
+	for _, t := range s.missing() {
+		s.inVain[t] = true
+		s.r.decide("wait", fmt.Sprintf("%s: the operator's recorded %s did not come before it", step, t), "")
+	}
 }
 
 // apply applies a step and notes what became of it.
@@ -209,7 +218,7 @@ func (s *stage) apply(ctx context.Context, step actor.Step, last bool) error {
 	}
 	s.outcomes = append(s.outcomes, StepOutcome{
 		Step: step.String(), Seq: step.Seq, Result: out.Result, Detail: out.Detail,
-		RunTime: time.Since(s.began).Round(time.Millisecond).String(),
+		RunTime: s.elapsed().Round(time.Millisecond).String(),
 	})
 	return nil
 }
@@ -240,7 +249,7 @@ func (s *stage) giveUp(ctx context.Context) error {
 func (s *stage) result() *Result {
 	steps := len(s.r.script.Steps)
 	return &Result{
-		Steps: steps, Applied: s.applied, Skipped: s.outcomes, NotReached: steps - s.played, Took: time.Since(s.began),
+		Steps: steps, Applied: s.applied, Skipped: s.outcomes, NotReached: steps - s.played, Took: s.elapsed(),
 	}
 }
 

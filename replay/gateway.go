@@ -19,9 +19,9 @@ import (
 	"github.com/opreplay/opreplay/sim/store"
 )
 
-// front is the door through which every call of a run passes: it has the plan's machine say what happens to the
+// gateway is the door through which every call of a run passes: it has the plan's machine say what happens to the
 // call, and carries that out on the wall clock. It is the store's Gate too.
-type front struct {
+type gateway struct {
 	next http.Handler
 	info request.RequestInfoFactory
 	note func(kind, subject, rule string)
@@ -36,8 +36,8 @@ type front struct {
 	once     sync.Once
 }
 
-func newFront(m *fault.Machine, h *hints, note func(kind, subject, rule string)) *front {
-	return &front{
+func newGateway(m *fault.Machine, h *hints, note func(kind, subject, rule string)) *gateway {
+	return &gateway{
 		info: request.RequestInfoFactory{
 			APIPrefixes: sets.NewString("api", "apis"), GrouplessAPIPrefixes: sets.NewString("api"),
 		},
@@ -58,14 +58,14 @@ func processOf(ctx context.Context) string {
 }
 
 // ServeHTTP implements http.Handler.
-func (f *front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+func (g *gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	process := processOf(r.Context())
 	if process != "" {
-		f.once.Do(func() { close(f.arrived) })
+		g.once.Do(func() { close(g.arrived) })
 	}
-	info, err := f.info.NewRequestInfo(r)
+	info, err := g.info.NewRequestInfo(r)
 	if err != nil || !info.IsResourceRequest {
-		f.next.ServeHTTP(w, f.client(r, process))
+		g.next.ServeHTTP(w, g.client(r, process))
 		return
 	}
 	call := fault.Call{
@@ -78,13 +78,13 @@ func (f *front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if call.Verb == "create" && call.Name == "" {
 		call.Name = peek(r).Name
 	}
-	f.mu.Lock()
-	v := f.machine.Arrive(call)
-	f.mu.Unlock()
+	g.mu.Lock()
+	v := g.machine.Arrive(call)
+	g.mu.Unlock()
 	for _, rule := range v.Rules {
-		f.note("fault", subject(call), rule)
+		g.note("fault", subject(call), rule)
 	}
-	f.carryOut(w, f.client(r, process), call, v)
+	g.carryOut(w, g.client(r, process), call, v)
 }
 
 func subject(c fault.Call) string {
@@ -101,7 +101,7 @@ func subject(c fault.Call) string {
 	return s
 }
 
-func (f *front) client(r *http.Request, process string) *http.Request {
+func (g *gateway) client(r *http.Request, process string) *http.Request {
 	if process == "" {
 		return r
 	}
@@ -109,44 +109,44 @@ func (f *front) client(r *http.Request, process string) *http.Request {
 }
 
 // carryOut does to a call what the plan says.
-func (f *front) carryOut(w http.ResponseWriter, r *http.Request, call fault.Call, v fault.Verdict) {
+func (g *gateway) carryOut(w http.ResponseWriter, r *http.Request, call fault.Call, v fault.Verdict) {
 	if v.Delay > 0 && !sleep(r.Context(), v.Delay) {
-		f.done(v.Ticket)
+		g.done(v.Ticket)
 		return
 	}
 	if call.Verb == "watch" && v.Answer == nil {
 		// It has begun, which is all that others can wait for.
-		f.done(v.Ticket)
-		f.next.ServeHTTP(w, r)
+		g.done(v.Ticket)
+		g.next.ServeHTTP(w, r)
 		return
 	}
 	// The ticket is over before the client knows: the Tap in front holds the answer's end until we return.
-	defer f.done(v.Ticket)
+	defer g.done(v.Ticket)
 	switch {
 	case v.Answer == nil:
-		f.execute(w, r, call)
+		g.execute(w, r, call)
 	case v.Answer.Committed:
-		f.execute(&discard{header: http.Header{}, ctx: r.Context()}, r, call)
-		f.answer(w, call, v.Answer)
+		g.execute(&discard{header: http.Header{}, ctx: r.Context()}, r, call)
+		g.answer(w, call, v.Answer)
 	default:
-		f.answer(w, call, v.Answer)
+		g.answer(w, call, v.Answer)
 	}
 }
 
 // execute hands the call to the API server, a create of the operator's with its recorded uid and name.
-func (f *front) execute(w http.ResponseWriter, r *http.Request, call fault.Call) {
+func (g *gateway) execute(w http.ResponseWriter, r *http.Request, call fault.Call) {
 	if call.Client == "" || call.Verb != "create" || call.Subresource != "" || r.URL.Query().Has("dryRun") {
-		f.next.ServeHTTP(w, r)
+		g.next.ServeHTTP(w, r)
 		return
 	}
-	hint, give := f.hints.take(call, peek(r))
+	hint, give := g.hints.take(call, peek(r))
 	status := &statusWriter{ResponseWriter: w}
-	f.next.ServeHTTP(status, r.WithContext(store.WithHint(r.Context(), hint)))
+	g.next.ServeHTTP(status, r.WithContext(store.WithHint(r.Context(), hint)))
 	give(status.code >= 200 && status.code <= 299)
 }
 
 // answer refuses a call as the API server would.
-func (f *front) answer(w http.ResponseWriter, call fault.Call, a *fault.Answer) {
+func (g *gateway) answer(w http.ResponseWriter, call fault.Call, a *fault.Answer) {
 	if a.Lost() {
 		panic(http.ErrAbortHandler) // the HTTP server closes the connection
 	}
@@ -208,22 +208,22 @@ func qualified(c fault.Call) string {
 }
 
 // done tells the machine that a call is over, and whoever is held that a hold is.
-func (f *front) done(t fault.Ticket) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if f.machine.Done(t) {
-		f.release()
+func (g *gateway) done(t fault.Ticket) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.machine.Done(t) {
+		g.release()
 	}
 }
 
 // release wakes all held streams; they ask again. mu is held.
-func (f *front) release() {
-	close(f.released)
-	f.released = make(chan struct{})
+func (g *gateway) release() {
+	close(g.released)
+	g.released = make(chan struct{})
 }
 
 // Deliver implements store.Gate.
-func (f *front) Deliver(ctx context.Context, w store.WatchInfo, ev store.Event) error {
+func (g *gateway) Deliver(ctx context.Context, w store.WatchInfo, ev store.Event) error {
 	if w.Client.Process == "" {
 		return nil
 	}
@@ -236,10 +236,10 @@ func (f *front) Deliver(ctx context.Context, w store.WatchInfo, ev store.Event) 
 		e.Type = "INITIAL" // an item of a list: it waits with its stream, and no selector means it
 	}
 	for first := true; ; first = false {
-		d, released := f.ask(e)
+		d, released := g.ask(e)
 		if first {
 			for _, rule := range d.Rules {
-				f.note("fault", e.Type+" "+e.Resource+"/"+e.Name, rule)
+				g.note("fault", e.Type+" "+e.Resource+"/"+e.Name, rule)
 			}
 		}
 		if d.Delay > 0 && !sleep(ctx, d.Delay) {
@@ -257,30 +257,30 @@ func (f *front) Deliver(ctx context.Context, w store.WatchInfo, ev store.Event) 
 }
 
 // ask asks the machine, and gives the channel that is closed when asking again may help.
-func (f *front) ask(e fault.Event) (fault.Delivery, <-chan struct{}) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	d := f.machine.Deliver(e)
+func (g *gateway) ask(e fault.Event) (fault.Delivery, <-chan struct{}) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	d := g.machine.Deliver(e)
 	for _, deadline := range d.Begun {
-		f.timers = append(f.timers, time.AfterFunc(deadline.After, func() {
-			f.mu.Lock()
-			defer f.mu.Unlock()
-			if f.machine.Expire(deadline) {
-				f.release()
+		g.timers = append(g.timers, time.AfterFunc(deadline.After, func() {
+			g.mu.Lock()
+			defer g.mu.Unlock()
+			if g.machine.Expire(deadline) {
+				g.release()
 			}
 		}))
 	}
-	return d, f.released
+	return d, g.released
 }
 
 // report lists the plan's selectors that met nothing, and stops the timers.
-func (f *front) report() []fault.Unmatched {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	for _, t := range f.timers {
+func (g *gateway) report() []fault.Unmatched {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for _, t := range g.timers {
 		t.Stop()
 	}
-	return f.machine.Report()
+	return g.machine.Report()
 }
 
 // sleep waits; false when ctx ended first.
