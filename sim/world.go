@@ -116,6 +116,9 @@ func (w *World) Cancel(it *Item) { w.agenda.remove(it) }
 // CancelLane takes all items of a lane off the agenda: the events of a watch that has ended.
 func (w *World) CancelLane(name string) { w.agenda.drop(name) }
 
+// SetLimit moves the end of the run.
+func (w *World) SetLimit(at int64) { w.o.Limit = at }
+
 // Pending is the number of items on the agenda.
 func (w *World) Pending() int { return w.agenda.size }
 

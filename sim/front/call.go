@@ -45,6 +45,7 @@ func (d *Door) arrive(l *link, x *wire.Exchange) {
 	e.life = takeTimeout(x.Request)
 	e.verdict = d.o.Faults.Arrive(e.call)
 	l.now = e
+	d.o.Arrived(e.call)
 	d.after(d.o.Latency+e.verdict.Delay, sim.Item{
 		Lane: l.lane(), Kind: "request", Subject: e.String(), Rule: strings.Join(e.verdict.Rules, "; "),
 		Apply: func() error { return d.run(e) },
@@ -56,7 +57,11 @@ func (d *Door) run(e *exchange) error {
 	instead := e.verdict.Answer
 	var m wire.Handover
 	if instead == nil || instead.Committed {
-		m = e.x.Run(store.WithPuller(context.Background(), e), d.o.Handler)
+		hint, done := d.o.Prepare(e.call, e.x.Request)
+		ctx := store.WithHint(store.WithPuller(context.Background(), e), hint)
+		ctx = store.WithClient(ctx, store.Client{UserAgent: e.x.Request.UserAgent(), User: e.link.client.User, Process: e.link.client.Process})
+		m = e.x.Run(ctx, d.o.Handler)
+		done(m.Code)
 		if m.Panic != "" {
 			return fmt.Errorf("the API server panicked: %s", m.Panic)
 		}
@@ -149,7 +154,16 @@ func identified(r *http.Request, c Client) *http.Request {
 		}
 	}
 	r.RemoteAddr = "127.0.0.1:40000"
-	return r
+	return r.WithContext(context.WithValue(r.Context(), processKey{}, c.Process))
+}
+
+type processKey struct{}
+
+// ProcessOf is the process of the world that makes a request; "" for an outsider. It is for a Tap's
+// Options.
+func ProcessOf(r *http.Request) string {
+	p, _ := r.Context().Value(processKey{}).(string)
+	return p
 }
 
 func callOf(rec *apicall.Recording, client string) fault.Call {

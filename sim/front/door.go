@@ -9,6 +9,7 @@ import (
 	"github.com/opreplay/opreplay/internal/apicall"
 	"github.com/opreplay/opreplay/sim"
 	"github.com/opreplay/opreplay/sim/fault"
+	"github.com/opreplay/opreplay/sim/store"
 	"github.com/opreplay/opreplay/sim/wire"
 )
 
@@ -26,6 +27,11 @@ type Options struct {
 	Faults *fault.Machine
 	// Latency is how long each request, answer and event is on its way; 0 means DefaultLatency.
 	Latency time.Duration
+	// Arrived, if set, is told of every call of a process when it arrives.
+	Arrived func(fault.Call)
+	// Prepare, if set, is asked before a call of a process runs for what a recording says of the object
+	// that it writes, and is told the answer's status code; a call that does not run is not asked about.
+	Prepare func(fault.Call, *http.Request) (hint store.Hint, done func(code int))
 }
 
 // Client is who is at the other end of a connection.
@@ -63,6 +69,12 @@ func New(o Options) *Door {
 	}
 	if o.Faults == nil {
 		o.Faults = fault.NewMachine(&fault.Plan{}, fault.Options{})
+	}
+	if o.Arrived == nil {
+		o.Arrived = func(fault.Call) {}
+	}
+	if o.Prepare == nil {
+		o.Prepare = func(fault.Call, *http.Request) (store.Hint, func(int)) { return store.Hint{}, func(int) {} }
 	}
 	return &Door{o: o, lifes: o.World.Rand("lifetimes of watches")}
 }

@@ -60,8 +60,12 @@ func (d *Door) schedule(e *exchange, latency time.Duration) {
 		return
 	}
 	info := e.stream.Info()
+	kind := string(ev.Type)
+	if ev.Initial {
+		kind = "INITIAL" // an item of a list: it waits with its stream, and no selector means it
+	}
 	delivery := d.o.Faults.Deliver(fault.Event{
-		Client: e.link.client.Process, Stream: e.link.lane(), Type: string(ev.Type),
+		Client: e.link.client.Process, Stream: e.link.lane(), Type: kind,
 		Group: info.Resource.Group, Resource: info.Resource.Resource, Namespace: ev.Namespace, Name: ev.Name,
 		ResourceVersion: int64(ev.ResourceVersion),
 	})
