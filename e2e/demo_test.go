@@ -18,7 +18,7 @@ func TestDemo(t *testing.T) {
 			t.Errorf("the demo does not mention %s:\n%s", c.Name, text)
 			continue
 		}
-		faulty, fixed, ok := strings.Cut(part, "  fixed ")
+		faulty, fixed, ok := strings.Cut(part, "\n  fixed ")
 		if !ok {
 			t.Errorf("%s has no mended twin:\n%s", c.Name, text)
 			continue
@@ -28,7 +28,7 @@ func TestDemo(t *testing.T) {
 				t.Errorf("%s lacks %q:\n%s", c.Name, want, faulty)
 			}
 		}
-		if first, _, _ := strings.Cut(fixed, "\n"); first != "no findings" {
+		if first, _, _ := strings.Cut(fixed, "\n"); strings.TrimSpace(first) != "no findings" {
 			t.Errorf("%s, the mended twin: %s", c.Name, first)
 		}
 		for _, twin := range []string{"faulty", "fixed"} {
