@@ -109,11 +109,12 @@ func TestRunOperatorFails(t *testing.T) {
 
 func TestRunEnds(t *testing.T) {
 	for _, c := range []struct {
-		word string
-		code int
-	}{{"wait", 0}, {"refuse", -1}} {
+		word  string
+		code  int
+		grace time.Duration
+	}{{"wait", 0, time.Minute}, {"refuse", -1, 200 * time.Millisecond}} {
 		t.Run(c.word, func(t *testing.T) {
-			r, _ := runGuest(t, c.word, func(o *recorder.RunOptions) { o.NoCapture, o.Grace = true, 200*time.Millisecond })
+			r, _ := runGuest(t, c.word, func(o *recorder.RunOptions) { o.NoCapture, o.Grace = true, c.grace })
 			await(r, "the operator's start", func(l *traces.Log) bool { return l.Message == "standing by" })
 			m := r.end().Manifest()
 			op := m.Operators[0]

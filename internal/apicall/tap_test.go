@@ -288,6 +288,58 @@ func TestOrder(t *testing.T) {
 	})
 }
 
+// atOnce is a client that sees each byte at once. It asks at every Write how many rows there are.
+type atOnce struct {
+	*httptest.ResponseRecorder
+	rows func() int
+	seen []int // rows when the n-th byte came
+}
+
+func (a *atOnce) Write(p []byte) (int, error) {
+	for range p {
+		a.seen = append(a.seen, a.rows())
+	}
+	return a.ResponseRecorder.Write(p)
+}
+
+// The last byte of a frame, or of an answer, goes out when its row is there; what can go before, does.
+func TestRowsComeBeforeTheLastByte(t *testing.T) {
+	frame := `{"type":"ADDED","object":` + widget + "}"
+	for _, c := range []struct {
+		url, body string
+		rows      map[int]int // rows that there must be when the n-th byte comes
+	}{
+		{"/api/v1/pods?watch=1", frame + "\n" + frame, map[int]int{len(frame) - 1: 1, 2 * len(frame): 2}},
+		{"/api/v1/namespaces/d/pods/p", widget, map[int]int{len(widget) - 1: 1}},
+		{"/api/v1/pods", `{"kind":"PodList","apiVersion":"v1","items":[` + widget + `]}`, map[int]int{len(widget) + 46: 2}},
+		{"/version", "{}", map[int]int{1: 1}},
+	} {
+		for _, piece := range []int{1, 7, 1 << 20} {
+			rows := newMemory()
+			client := &atOnce{ResponseRecorder: httptest.NewRecorder(), rows: func() int { return int(rows.Seq()) }}
+			apicall.New(rows, apicall.Options{}).Handler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+				w.Header().Set("Content-Type", "application/json")
+				for b := []byte(c.body); len(b) > 0; {
+					n := min(piece, len(b))
+					_, _ = w.Write(b[:n])
+					b = b[n:]
+				}
+			})).ServeHTTP(client, httptest.NewRequest("GET", c.url, nil))
+			if client.Body.String() != c.body {
+				t.Fatalf("%s: the client got %q", c.url, client.Body)
+			}
+			for at, want := range c.rows {
+				if client.seen[at] < want {
+					t.Errorf("%s in pieces of %d: %d rows of %d when byte %d came", c.url, piece, client.seen[at], want, at)
+				}
+			}
+			if len(c.body) > 100 && piece < 10 && client.seen[0] != 0 {
+				t.Errorf("%s in pieces of %d: nothing came before all was there", c.url, piece)
+			}
+		}
+	}
+}
+
 func TestClientGoesAway(t *testing.T) {
 	both(t, func(t *testing.T, proxy bool) {
 		arrived, release := make(chan struct{}), make(chan struct{})
