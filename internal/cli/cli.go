@@ -118,13 +118,19 @@ func wrapArgs(cmd *cobra.Command) {
 		cmd.Args = noSuchCommand
 		cmd.RunE = func(c *cobra.Command, _ []string) error { return c.Help() }
 	}
-	if check := cmd.Args; check != nil {
-		cmd.Args = func(c *cobra.Command, args []string) error {
-			if err := check(c, args); err != nil {
-				return &flagError{&usageError{err}}
-			}
-			return nil
+	check := cmd.Args
+	cmd.Args = func(c *cobra.Command, args []string) error {
+		var err error
+		if check != nil {
+			err = check(c, args)
 		}
+		if err == nil {
+			err = c.ValidateRequiredFlags() // cobra's own call comes later, and its error is bare
+		}
+		if err != nil {
+			return &flagError{&usageError{err}}
+		}
+		return nil
 	}
 	for _, sub := range cmd.Commands() {
 		wrapArgs(sub)

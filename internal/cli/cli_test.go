@@ -51,10 +51,14 @@ func TestCobraComplaintsAreUsage(t *testing.T) {
 		sub := &cobra.Command{Use: "verify TRACE", Args: cobra.ExactArgs(1), RunE: func(*cobra.Command, []string) error { return nil }}
 		var form string
 		OutputFlag(sub, &form, "text", "json")
-		root.AddCommand(sub)
+		play := &cobra.Command{Use: "play", RunE: func(*cobra.Command, []string) error { return nil }}
+		play.Flags().String("operator", "", "")
+		_ = play.MarkFlagRequired("operator")
+		root.AddCommand(sub, play)
 		return root
 	}
 	for _, c := range []struct{ args, want string }{
+		{"play", `required flag(s) "operator" not set`},
 		{"verify", "accepts 1 arg(s)"},
 		{"verify --nope t", "unknown flag: --nope"},
 		{"verify t -o xml", "must be one of text, json"},
