@@ -82,8 +82,8 @@ func TestDiskFull(t *testing.T) {
 	for _, f := range mustOpen(t, whole).Manifest().Files {
 		total += f.Bytes
 	}
-	const steps = 40
-	for step := range int64(steps) {
+	steps := int64(24 / min(patience, 6))
+	for step := range steps {
 		t.Run(fmt.Sprintf("%d of %d", step, steps), func(t *testing.T) {
 			dir := filepath.Join(t.TempDir(), "t.optrace")
 			var disk smallDisk

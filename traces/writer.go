@@ -98,10 +98,17 @@ type Writer struct {
 type buffer struct {
 	rows  []Record
 	bytes int
+	// unmatched are calls with answers that no watch row has had so far.
+	unmatched []unmatched
 	// needs is how many watch rows must be finished before a file with these rows is.
 	needs int64
 	// open says that rows were appended since the last rotation.
 	open bool
+}
+
+type unmatched struct {
+	call *Request
+	key  bodyKey
 }
 
 // job is work for the encoder, done in the order of the queue.
@@ -192,9 +199,12 @@ func (w *Writer) Append(r Record) error {
 			w.seen.add(key, w.watched)
 		}
 	case k == requestsKind && hasBody:
-		body := len(r.(*Request).ResponseBody)
-		if w.refer(b, r.(*Request), key) {
+		call := r.(*Request)
+		body := len(call.ResponseBody)
+		if w.refer(b, call, key) {
 			bytes -= body
+		} else {
+			b.unmatched = append(b.unmatched, unmatched{call, key})
 		}
 	}
 	b.rows = append(b.rows, r)
@@ -248,14 +258,8 @@ func (w *Writer) refer(b *buffer, r *Request, key bodyKey) bool {
 // cut takes a table's buffer. w.mu is held.
 func (w *Writer) cut(k int) part {
 	b := &w.buffers[k]
-	if k == requestsKind {
-		// The watch row of a call's result often comes after the call has ended.
-		for _, r := range b.rows {
-			if r := r.(*Request); r.ResponseBody != "" && r.UID != "" {
-				key, _ := keyOf(r.UID, r.ResourceVersion, r.ResponseBody)
-				w.refer(b, r, key)
-			}
-		}
+	for _, u := range b.unmatched { // the watch row of a call's result often comes after the call's end
+		w.refer(b, u.call, u.key)
 	}
 	p := part{kind: k, rows: b.rows, needs: b.needs}
 	*b = buffer{rows: make([]Record, 0, min(len(b.rows), w.o.RowGroupRows)), open: b.open}

@@ -4,6 +4,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -193,7 +194,7 @@ func TestRowGroupsAreSorted(t *testing.T) {
 			}
 			rows := make([]key, g.NumRows())
 			r := parquet.NewGenericRowGroupReader[key](g)
-			if _, err := r.Read(rows); err != nil && err.Error() != "EOF" {
+			if _, err := r.Read(rows); err != nil && !errors.Is(err, io.EOF) {
 				t.Fatal(err)
 			}
 			sorted := slices.IsSortedFunc(rows, func(a, b key) int {
