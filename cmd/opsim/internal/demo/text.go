@@ -3,6 +3,7 @@ package demo
 import (
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -114,14 +115,15 @@ func objects(f analysis.Finding) string {
 func evidence(e analysis.Evidence) string {
 	const shown = 6
 	var seqs []string
-	for i, item := range e.Items {
-		if i == shown {
-			break
+	listed := 0
+	for _, item := range e.Items[:min(shown, len(e.Items))] {
+		listed++
+		if seq := strconv.FormatInt(item.Seq, 10); !slices.Contains(seqs, seq) { // one row may be evidence twice
+			seqs = append(seqs, seq)
 		}
-		seqs = append(seqs, strconv.FormatInt(item.Seq, 10))
 	}
 	text := "seq " + strings.Join(seqs, ", ")
-	if more := e.Total - int64(len(seqs)); more > 0 {
+	if more := e.Total - int64(listed); more > 0 {
 		text += fmt.Sprintf(" and %d more", more)
 	}
 	return text
