@@ -11,6 +11,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -160,6 +161,7 @@ func wholeWorld(t *testing.T, config *rest.Config, trace *traces.Trace) {
 type faulty struct {
 	*httptest.Server
 	down, gone atomic.Bool
+	refused    chan struct{} // a call came while down
 }
 
 func newFaulty(t *testing.T, config *rest.Config) *faulty {
@@ -169,11 +171,15 @@ func newFaulty(t *testing.T, config *rest.Config) *faulty {
 		Transport: must[http.RoundTripper](t)(rest.TransportFor(config)), FlushInterval: -1,
 		Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(target) },
 	}
-	f := &faulty{}
+	f := &faulty{refused: make(chan struct{}, 1)}
 	f.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		q := r.URL.Query()
 		switch {
 		case f.down.Load():
+			select {
+			case f.refused <- struct{}{}:
+			default:
+			}
 			panic(http.ErrAbortHandler) // the connection breaks
 		case f.gone.Load() && q.Get("watch") == "true" && q.Get("sendInitialEvents") == "":
 			w.Header().Set("Content-Type", "application/json")
@@ -187,11 +193,17 @@ func newFaulty(t *testing.T, config *rest.Config) *faulty {
 	return f
 }
 
-// cut breaks all connections and lets none come about while during runs.
-func (f *faulty) cut(during func()) {
+// cut breaks all connections and lets none come about while during runs, and until one was tried.
+func (f *faulty) cut(t *testing.T, during func()) {
+	t.Helper()
 	f.down.Store(true)
 	f.CloseClientConnections()
 	during()
+	select {
+	case <-f.refused:
+	case <-time.After(time.Minute):
+		t.Fatal("nobody tried to connect again")
+	}
 	f.down.Store(false)
 }
 
@@ -226,7 +238,7 @@ func TestCaptureResumes(t *testing.T) {
 	awaitEvent(r, traces.Sync, "deployments", "a")
 
 	// A broken connection: nothing is lost.
-	f.cut(func() { scale("a", 2, 3, 4) })
+	f.cut(t, func() { scale("a", 2, 3, 4) })
 	for generation := int64(2); generation <= 4; generation++ {
 		if e := awaitEvent(r, traces.Modified, "deployments", "a"); e.Generation != generation {
 			t.Errorf("generation %d instead of %d", e.Generation, generation)
@@ -235,7 +247,7 @@ func TestCaptureResumes(t *testing.T) {
 
 	// 410: relisted, and said so. The sentinel "a" shows that the watch is up again.
 	f.gone.Store(true)
-	f.cut(func() { scale("a", 5, 6, 7); remove("b"); create("c") })
+	f.cut(t, func() { scale("a", 5, 6, 7); remove("b"); create("c") })
 	if e := awaitEvent(r, traces.Error, "deployments", ""); !strings.Contains(e.Object, "Expired") {
 		t.Errorf("%+v", e)
 	}
