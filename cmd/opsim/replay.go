@@ -77,7 +77,6 @@ made again or new ones made; 2 bad input; 3 the run could not take place.`,
 	fl.BoolVar(&f.failOnDivergence, "fail-on-divergence", false, "exit with 1 when recorded writes were not made again or new ones were")
 	fl.BoolVarP(&f.verbose, "verbose", "v", false, "show the operator's output")
 	cli.OutputFlag(cmd, &f.output, "text", "json")
-	_ = cmd.MarkFlagRequired("operator")
 	return cmd
 }
 
@@ -119,6 +118,9 @@ func (f *replayFlags) options() (o replay.Options, err error) {
 		Seed: f.seed, Out: f.out, Env: f.env, Duration: f.duration, MaxGap: f.maxGap, Settle: f.settle,
 		Patience: f.patience, Grace: f.gracePeriod, Tool: "opsim " + cli.ThisBuild().Version,
 		Identity: replay.Identity{Process: f.process},
+	}
+	if f.operator == "" {
+		return o, cli.Usagef("say what to run: --operator './manager'; the command is split into words as by a shell")
 	}
 	if o.Operator, err = process.Split(f.operator); err != nil {
 		return o, err
