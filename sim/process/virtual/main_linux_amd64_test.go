@@ -22,6 +22,10 @@ var guests string
 
 func TestMain(m *testing.M) {
 	Shim()
+	if mode := os.Getenv("VIRTUAL_TEST_MODE"); mode != "" {
+		guests = os.Getenv("VIRTUAL_TEST_GUESTS")
+		helperMain(mode)
+	}
 	dir, err := os.MkdirTemp("", "guests")
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -36,9 +40,91 @@ func TestMain(m *testing.M) {
 		fmt.Fprintf(os.Stderr, "building guests: %v\n%s", err, out)
 		os.Exit(1)
 	}
+	if err := copySelf(filepath.Join(dir, "self")); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
 	code := m.Run()
 	os.RemoveAll(dir)
 	os.Exit(code)
+}
+
+// copySelf puts this program where another user can run it.
+func copySelf(to string) error {
+	self, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	b, err := os.ReadFile(self)
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(to, b, 0o755)
+}
+
+// helperMain is what this program does when a test starts it again.
+func helperMain(mode string) {
+	check := func(err error) {
+		if err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+	}
+	switch mode {
+	case "hash": // say who we are and what the run of two guests was
+		status, _ := os.ReadFile("/proc/self/status")
+		for line := range strings.Lines(string(status)) {
+			if strings.HasPrefix(line, "CapEff") {
+				fmt.Print(line)
+			}
+		}
+		fmt.Println("uid", os.Getuid())
+		t := &helperT{}
+		for _, args := range [][]string{{"client", "http://10.0.0.1:80"}, {"exec"}} {
+			w := newWorld(t, Options{Seed: 1})
+			p := w.start(args[0], args[1:])
+			w.run(time.Hour, exited(p))
+			r := w.result()
+			fmt.Println("hash", r.hash, r.out)
+		}
+		t.end()
+	case "victim": // print the numbers of the processes, and wait to be killed
+		s, err := New(Options{})
+		check(err)
+		p, err := s.Start(Spec{Name: "sh", Path: "/bin/sh", Args: []string{"sh", "-c", "sleep 1000 & sleep 1000 & sleep 1000"}, Env: GoEnv()})
+		check(err)
+		check(s.RunUntilIdle(context.Background()))
+		for _, c := range p.family {
+			fmt.Print(c.pid, " ")
+		}
+		fmt.Println()
+		for {
+			time.Sleep(time.Hour)
+		}
+	}
+	os.Exit(0)
+}
+
+// helperT is a testing.TB outside of a test.
+type helperT struct {
+	testing.TB
+	cleanup []func()
+}
+
+func (t *helperT) Helper()          {}
+func (t *helperT) Name() string     { return "helper" }
+func (t *helperT) Cleanup(f func()) { t.cleanup = append(t.cleanup, f) }
+func (t *helperT) Error(a ...any)   { t.Fatal(a...) }
+func (t *helperT) Fatal(a ...any) {
+	fmt.Fprintln(os.Stderr, a...)
+	os.Exit(1)
+}
+func (t *helperT) Errorf(f string, a ...any) { t.Fatal(fmt.Sprintf(f, a...)) }
+func (t *helperT) Fatalf(f string, a ...any) { t.Fatal(fmt.Sprintf(f, a...)) }
+func (t *helperT) end() {
+	for _, f := range t.cleanup {
+		f()
+	}
 }
 
 func guestPackages() (pkgs []string) {
@@ -63,6 +149,8 @@ type world struct {
 	agenda []step
 	out    bytes.Buffer
 	listen []string
+	// between, if set, handles what arrives instead of the echo
+	between func(st *Stream)
 }
 
 type step struct {
@@ -193,6 +281,11 @@ func (w *world) pump() bool {
 	moved := false
 	var buf [64 << 10]byte
 	for _, st := range w.s.Ready() {
+		if w.between != nil {
+			w.between(st)
+			moved = true
+			continue
+		}
 		e := w.conns[st]
 		if e == nil {
 			continue

@@ -1,6 +1,7 @@
 package virtual
 
 import (
+	"runtime"
 	"syscall"
 	"unsafe"
 
@@ -95,7 +96,11 @@ func (s *Supervisor) send(t *thread, val int64, errno syscall.Errno, cont bool) 
 }
 
 func (s *Supervisor) sendRaw(root *Process, a *notifyAnswer) syscall.Errno {
-	return ioctl(root.listener, ioctlSend, unsafe.Pointer(a))
+	for {
+		if e := ioctl(root.listener, ioctlSend, unsafe.Pointer(a)); e != unix.EINTR {
+			return e
+		}
+	}
 }
 
 // ok, fail and pass answer a trap of the thread that has the token: with a value, with an errno, or by letting the
@@ -128,8 +133,28 @@ func (s *Supervisor) addFd(t *thread, fd int, cloexec bool, flags uint32) (int32
 	if cloexec {
 		a.newFdFlags = unix.O_CLOEXEC
 	}
+	// A signal (Go's own preemption uses one) during this call would make the kernel restart it after the answer
+	// was given; it would fail, and the process get a wrong number.
+	defer blockSignals()()
 	r, _, e := syscall.RawSyscall(unix.SYS_IOCTL, uintptr(t.p.root.listener), ioctlAddFd, uintptr(unsafe.Pointer(&a)))
 	return int32(r), e
+}
+
+// blockSignals blocks all signals on this thread, and keeps the goroutine on it, until the returned function is
+// called.
+func blockSignals() (restore func()) {
+	runtime.LockOSThread()
+	var all, old unix.Sigset_t
+	for i := range all.Val {
+		all.Val[i] = ^uint64(0)
+	}
+	err := unix.PthreadSigmask(unix.SIG_BLOCK, &all, &old)
+	return func() {
+		if err == nil {
+			_ = unix.PthreadSigmask(unix.SIG_SETMASK, &old, nil)
+		}
+		runtime.UnlockOSThread()
+	}
 }
 
 // errnoOf returns the errno in err, or otherwise.

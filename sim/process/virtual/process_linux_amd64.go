@@ -2,7 +2,6 @@ package virtual
 
 import (
 	"bytes"
-	"context"
 	"crypto/sha256"
 	"encoding/binary"
 	"fmt"
@@ -100,12 +99,7 @@ func (s *Supervisor) Start(spec Spec) (*Process, error) {
 		return nil, err
 	}
 	s.roots = append(s.roots, p)
-	restore, err := blockSignals()
-	if err == nil {
-		defer restore()
-		err = s.first(p)
-	}
-	if err != nil {
+	if err := s.first(p); err != nil {
 		p.Kill()
 		return nil, err
 	}
@@ -389,6 +383,7 @@ func (p *Process) openOutputs() ([2]*os.File, error) {
 		o := &outputPipe{p: p, n: i + 1, id: p.s.nextPipe, fd: fds[0]}
 		p.pipes[i] = o
 		p.s.outputs[o.id] = o
+		_ = unix.EpollCtl(p.s.readyFd, unix.EPOLL_CTL_ADD, o.fd, &unix.EpollEvent{Events: unix.EPOLLIN, Fd: o.id})
 		out[i] = os.NewFile(uintptr(fds[1]), "output")
 	}
 	return out, nil
@@ -428,5 +423,3 @@ func (s *Supervisor) drainOutputs() {
 		}
 	}
 }
-
-var _ = context.Background

@@ -3,6 +3,8 @@ package virtual
 import (
 	"io"
 	"net/netip"
+	"syscall"
+	"unsafe"
 
 	"golang.org/x/sys/unix"
 )
@@ -143,13 +145,13 @@ func (st *Stream) Close() error {
 // Ready lists, by ID, the streams that have something to read (the end of what the process writes included) or
 // that can take more after a Write that could not write all.
 func (s *Supervisor) Ready() []*Stream {
-	var evs [256]unix.EpollEvent
-	n, err := unix.EpollWait(s.readyFd, evs[:], 0)
-	if err != nil || n <= 0 {
-		return nil
+	if s.readyNum < 0 {
+		s.lookOutside()
 	}
+	n := s.readyNum
+	s.readyNum = -1
 	var out []*Stream
-	for _, ev := range evs[:n] {
+	for _, ev := range s.readyEvs[:n] {
 		st := s.streams[ev.Fd]
 		if st == nil || st.eof && ev.Events&unix.EPOLLOUT == 0 {
 			continue
@@ -163,4 +165,18 @@ func (s *Supervisor) Ready() []*Stream {
 		out[i] = st
 	}
 	return out
+}
+
+// lookOutside asks which streams are ready, and reads output pipes if something has reached them.
+func (s *Supervisor) lookOutside() {
+	n, _, e := syscall.RawSyscall6(unix.SYS_EPOLL_WAIT, uintptr(s.readyFd), uintptr(unsafe.Pointer(&s.readyEvs[0])), uintptr(len(s.readyEvs)), 0, 0, 0)
+	if s.readyNum = int(n); e != 0 {
+		s.readyNum = 0
+	}
+	for _, ev := range s.readyEvs[:s.readyNum] {
+		if ev.Fd < 0 {
+			s.drainOutputs()
+			return
+		}
+	}
 }

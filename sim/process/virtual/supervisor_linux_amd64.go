@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"hash"
 	"math"
-	"runtime"
 	"sync/atomic"
 	"time"
 	"unsafe"
@@ -44,6 +43,8 @@ type Supervisor struct {
 	streams   map[int32]*Stream
 	nextConn  int32
 	readyFd   int // epoll over the world's ends of all streams, and over output pipes
+	readyEvs  [256]unix.EpollEvent
+	readyNum  int // events in readyEvs that Ready has not yet taken; -1: look again
 	outputs   map[int32]*outputPipe
 	nextPipe  int32
 	scratch   []byte
@@ -181,15 +182,6 @@ func (s *Supervisor) RunUntilIdle(ctx context.Context) error {
 	if s.closed {
 		return errors.New("virtual: the world is closed")
 	}
-	runtime.LockOSThread()
-	defer runtime.UnlockOSThread()
-	// A signal (Go's own preemption uses one) that hits an ioctl which installs a descriptor makes the kernel
-	// restart it after the answer was given: the process then gets a wrong number.
-	restore, err := blockSignals()
-	if err != nil {
-		return err
-	}
-	defer restore()
 	for n := 1; ; n++ {
 		if n%4096 == 0 && ctx.Err() != nil {
 			return ctx.Err()
@@ -205,7 +197,7 @@ func (s *Supervisor) RunUntilIdle(ctx context.Context) error {
 			if s.loose > 0 && s.awaitLoose() {
 				continue
 			}
-			s.drainOutputs()
+			s.lookOutside()
 			return nil
 		}
 		if s.cur.pending {
@@ -216,17 +208,6 @@ func (s *Supervisor) RunUntilIdle(ctx context.Context) error {
 			return err
 		}
 	}
-}
-
-func blockSignals() (restore func(), err error) {
-	var all, old unix.Sigset_t
-	for i := range all.Val {
-		all.Val[i] = ^uint64(0)
-	}
-	if err := unix.PthreadSigmask(unix.SIG_BLOCK, &all, &old); err != nil {
-		return nil, err
-	}
-	return func() { _ = unix.PthreadSigmask(unix.SIG_SETMASK, &old, nil) }, nil
 }
 
 // Close kills what still runs and frees everything. It returns when all processes are gone.

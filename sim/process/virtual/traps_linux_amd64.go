@@ -138,6 +138,7 @@ func traps() []trap {
 		{unix.SYS_TIMES, "times", always, (*Supervisor).sysTimes},
 
 		// What works behind the supervisor's back.
+		{unix.SYS_RSEQ, "rseq", denyNoSys, nil}, // shows the number of the real processor
 		{unix.SYS_IO_URING_SETUP, "io_uring_setup", denyNoSys, nil},
 		{unix.SYS_FUTEX_WAITV, "futex_waitv", denyNoSys, nil},
 		{sysFutexWake, "futex_wake", denyNoSys, nil},

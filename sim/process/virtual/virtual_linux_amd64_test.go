@@ -1,6 +1,7 @@
 package virtual
 
 import (
+	"bufio"
 	"bytes"
 	"fmt"
 	"io"
@@ -8,10 +9,13 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 const runs = 20
@@ -199,6 +203,7 @@ func buildCgo(t *testing.T) string {
 func TestCgo(t *testing.T) {
 	path := buildCgo(t)
 	one := same(t, runs, guest(Options{Seed: 1}, path, nil))
+	contains(t, one.out, "cpu 0 res 1 since boot 1767224600 equal 1 1 micros 1")
 	contains(t, one.out, "turn 80 write 300000 read 300000 timedwait 110 timerfd 5 poll 0 1 alarm 1 left 93", "took 1m45s")
 	differs(t, one, guest(Options{Seed: 2}, path, nil))
 }
@@ -235,4 +240,193 @@ func TestSpin(t *testing.T) {
 		t.Errorf("reasons: %q", st.Reasons)
 	}
 	contains(t, w.out.String(), "seen")
+}
+
+// TestBetweenProcesses joins two processes through the world, which takes 3 ms for each piece.
+func TestBetweenProcesses(t *testing.T) {
+	one := same(t, 5, func(t *testing.T) result {
+		pipe := &pipes{peer: map[*Stream]*Stream{}}
+		w := newWorld(t, Options{Seed: 1, Network: pipe})
+		pipe.w = w
+		server := w.start("server", []string{":8080"})
+		pipe.server = server
+		w.between = pipe.pump
+		client := w.start("client", []string{"http://10.0.0.2:8080"})
+		w.run(time.Hour, exited(client))
+		return w.result()
+	})
+	contains(t, one.out, "deadline exceeded 1s", "done done done")
+}
+
+// pipes is a network in which all connections lead to one process.
+type pipes struct {
+	w      *world
+	server *Process
+	peer   map[*Stream]*Stream
+}
+
+func (n *pipes) Listen(*Process, netip.AddrPort)   {}
+func (n *pipes) Unlisten(*Process, netip.AddrPort) {}
+
+func (n *pipes) Connect(_ *Process, _ string, addr netip.AddrPort, st *Stream) error {
+	other, err := n.w.s.Dial(n.server, addr, st.Local())
+	if err != nil {
+		return err
+	}
+	n.peer[st], n.peer[other] = other, st
+	return nil
+}
+
+func (n *pipes) pump(st *Stream) {
+	other := n.peer[st]
+	b := make([]byte, 64<<10)
+	k, err := st.Read(b)
+	n.w.at(3*time.Millisecond, func() {
+		if k > 0 {
+			n.write(other, b[:k])
+		}
+		if err == io.EOF {
+			other.CloseWrite()
+		}
+	})
+}
+
+// write writes all of b, in as many steps as it takes.
+func (n *pipes) write(st *Stream, b []byte) {
+	k, err := st.Write(b)
+	if err == nil && k < len(b) {
+		n.w.at(time.Millisecond, func() { n.write(st, b[k:]) })
+	}
+}
+
+// TestUnderLoad demands the same run beside CPU burners, and with other settings of the supervisor's own runtime.
+func TestUnderLoad(t *testing.T) {
+	run := guest(Options{Seed: 1}, "client", []string{"http://10.0.0.1:80"}, procs(2))
+	quiet := run(t)
+	stop := make(chan struct{})
+	defer close(stop)
+	for range 4 {
+		cmd := exec.Command("/bin/sh", "-c", "while :; do :; done")
+		cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		defer cmd.Wait()
+		defer cmd.Process.Kill()
+		go func() {
+			for n := 0; ; n++ {
+				select {
+				case <-stop:
+					return
+				default:
+				}
+				_ = make([]byte, 1<<16) // the collector stops the world
+			}
+		}()
+	}
+	for _, n := range []int{1, 2, 4} {
+		defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(n))
+		if loaded := run(t); loaded != quiet {
+			t.Fatalf("with GOMAXPROCS=%d under load:\n%s\nwithout:\n%s", n, loaded.out, quiet.out)
+		}
+	}
+}
+
+func TestProbe(t *testing.T) {
+	if err := Probe(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestStartErrors(t *testing.T) {
+	w := newWorld(t, Options{})
+	for path, want := range map[string]string{
+		"/does/not/exist": "start /does/not/exist: no such file or directory",
+		"/etc/passwd":     "start /etc/passwd: permission denied",
+		"":                "virtual: a process needs a Name and a Path",
+	} {
+		if _, err := w.s.Start(Spec{Name: "x", Path: path}); err == nil || err.Error() != want {
+			t.Errorf("%q: %v", path, err)
+		}
+	}
+	if _, err := New(Options{Tick: time.Second}); err == nil {
+		t.Error("a tick of a second was accepted")
+	}
+}
+
+// helper runs this test's program again in one of the modes of helperMain, with its standard output as a pipe.
+func helper(mode string) *exec.Cmd {
+	cmd := exec.Command(filepath.Join(guests, "self"))
+	cmd.Env = append(os.Environ(), "VIRTUAL_TEST_MODE="+mode, "VIRTUAL_TEST_GUESTS="+guests)
+	cmd.Stderr = os.Stderr
+	return cmd
+}
+
+// TestUnprivileged demands that nobody, without capabilities, gets the very same run as we do.
+func TestUnprivileged(t *testing.T) {
+	if os.Getuid() != 0 {
+		t.Skip("SKIPPED: only root can become another user (running without privileges already)")
+	}
+	run := func(cred *syscall.Credential) string {
+		cmd := helper("hash")
+		if cred != nil {
+			cmd.SysProcAttr = &syscall.SysProcAttr{Credential: cred}
+		}
+		out, err := cmd.Output()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(out)
+	}
+	nobody := run(&syscall.Credential{Uid: 65534, Gid: 65534})
+	if !strings.Contains(nobody, "CapEff:\t0000000000000000") || !strings.Contains(nobody, "uid 65534") {
+		t.Fatalf("still privileged: %s", nobody)
+	}
+	root := run(nil)
+	if a, b := hashOf(nobody), hashOf(root); a != b || a == "" {
+		t.Errorf("as nobody: %s\nas root: %s", nobody, root)
+	}
+}
+
+func hashOf(out string) string {
+	_, h, _ := strings.Cut(out, "hash ")
+	return h
+}
+
+// TestSupervisorKilled demands that kill -9 of a supervisor leaves none of its processes behind, children of
+// children included.
+func TestSupervisorKilled(t *testing.T) {
+	cmd := helper("victim")
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	line, err := bufio.NewReader(out).ReadString('\n')
+	if err != nil {
+		t.Fatal(err)
+	}
+	var fds []int
+	for _, f := range strings.Fields(line) {
+		var pid int
+		fmt.Sscan(f, &pid)
+		fd, err := unix.PidfdOpen(pid, 0)
+		if err != nil {
+			t.Fatal(pid, err)
+		}
+		fds = append(fds, fd)
+	}
+	if len(fds) < 3 {
+		t.Fatalf("processes: %s", line)
+	}
+	cmd.Process.Kill()
+	cmd.Wait()
+	for i, fd := range fds {
+		if !pollFor(fd, 10_000) {
+			t.Errorf("process %d of %s is still there", i, line)
+		}
+		unix.Close(fd)
+	}
 }

@@ -3,11 +3,14 @@ package main
 
 /*
 #cgo LDFLAGS: -lpthread
+#define _GNU_SOURCE
 #include <pthread.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
+#include <sys/time.h>
 #include <sys/timerfd.h>
 #include <poll.h>
 #include <signal.h>
@@ -76,6 +79,14 @@ static void run(void) {
 	alarm(7);
 	unsigned left = sleep(100);
 
+	struct timeval tv;
+	struct timespec res, mono, real;
+	gettimeofday(&tv, NULL);
+	clock_gettime(CLOCK_MONOTONIC, &mono);
+	clock_gettime(CLOCK_REALTIME, &real);
+	clock_getres(CLOCK_MONOTONIC, &res);
+	printf("cpu %d res %ld since boot %ld equal %d %d micros %d\n", sched_getcpu(), res.tv_nsec, (long)(real.tv_sec - mono.tv_sec),
+		tv.tv_sec == real.tv_sec, time(NULL) == real.tv_sec, tv.tv_usec < 1000000 && tv.tv_usec <= real.tv_nsec / 1000);
 	unsigned rnd;
 	getrandom(&rnd, sizeof rnd, 0);
 	printf("turn %d write %zd read %ld timedwait %d timerfd %llu poll %d %d alarm %d left %u random %08x time %ld\n",

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"os"
@@ -21,7 +22,13 @@ func main() {
 	}
 	fmt.Println("listening on", l.Addr())
 	mux := http.NewServeMux()
+	mux.HandleFunc("/silent", func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodPost {
+			b, _ := io.ReadAll(r.Body)
+			_, _ = w.Write(b)
+			return
+		}
 		time.Sleep(50 * time.Millisecond)
 		fmt.Fprintf(w, "hello %s at %s", r.RemoteAddr, r.Host)
 	})
