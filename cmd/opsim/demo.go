@@ -54,7 +54,7 @@ The operators are in examples/operators, each with what is wrong with it.`,
 	}
 	cmd.Flags().StringVar(&o.Zoo, "zoo", "", "folder of the operators' binaries (default: zoo beside opsim)")
 	cmd.Flags().StringVar(&o.Out, "out", "", "new folder for the runs' traces (default: a temporary one, which stays)")
-	cmd.Flags().IntVar(&o.Parallel, "parallel", 3, "runs at a time")
+	cmd.Flags().IntVar(&o.Parallel, "parallel", 0, "runs at a time (default: all)")
 	cli.OutputFlag(cmd, &form, "text", "json")
 	return cmd
 }

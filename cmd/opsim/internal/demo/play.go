@@ -25,7 +25,7 @@ type Options struct {
 	Zoo string
 	// Out is the folder that the runs' traces go to; it must be there and hold none of them.
 	Out string
-	// Parallel is how many runs go on at a time; 0 means 3.
+	// Parallel is how many runs go on at a time; 0 means all, for they mostly wait.
 	Parallel int
 	// Progress is told how far it has got. Nil: nothing.
 	Progress func(format string, args ...any)
@@ -106,7 +106,7 @@ func each(ctx context.Context, o Options, runs []Run) error {
 	defer cancel(nil)
 	limit := o.Parallel
 	if limit <= 0 {
-		limit = 3
+		limit = len(runs)
 	}
 	var done progress
 	done.total, done.tell = len(runs), o.Progress
