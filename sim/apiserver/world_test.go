@@ -153,7 +153,9 @@ func TestSnapshotRestore(t *testing.T) {
 func TestIdentity(t *testing.T) {
 	w := newWorld(t, Options{})
 	operator := kubernetes.NewForConfigOrDie(w.config("my-operator/v1.2 (linux)"))
-	cm, err := operator.CoreV1().ConfigMaps("default").Create(t.Context(), configMap("a"), metav1.CreateOptions{})
+	cm := configMap("a")
+	cm.Data = map[string]string{"k": "v"} // an object without fields has no managers
+	cm, err := operator.CoreV1().ConfigMaps("default").Create(t.Context(), cm, metav1.CreateOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}

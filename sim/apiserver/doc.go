@@ -1,0 +1,58 @@
+// Package apiserver is the API server of a simulated cluster: the handlers, registries, validation,
+// defaulting, server-side apply and CRD machinery of the real one (k8s.io/apiserver,
+// k8s.io/apiextensions-apiserver and k8s.io/kubernetes), in this process, over a sim/store.
+//
+//	s, err := apiserver.New(ctx, apiserver.Options{Seed: 7, Clock: clock, Gate: gate})
+//	…
+//	defer s.Close()
+//	err = s.Load(ctx, recorded)            // the world as it was when a recording began
+//	go http.Serve(listener, s.Handler())   // operators, kubectl
+//
+//	alice := kubernetes.NewForConfigOrDie(s.Config(apiserver.User{Name: "alice"}))
+//	_, err = alice.CoreV1().Pods("default").Create(store.WithHint(ctx, hint), pod, …)
+//
+// [Server.Handler] serves external requests over whatever listener its caller has; [Server.Config] and
+// [Server.Outsider] are the same without a socket, for scripted users in this process, whose context
+// can carry a store.Hint. Nothing of the server listens or dials.
+//
+// # Who asks
+//
+// Everybody is let in. The user of a request is the one of its context ([WithUser]), else that of the
+// headers X-Remote-User and X-Remote-Group, else [Admin]: the front door decides, so serve Handler on
+// loopback only. The field manager in managedFields is, as ever, the fieldManager parameter or the
+// beginning of the User-Agent.
+//
+// # Guarantees
+//
+//   - The same requests in the same order with the same seed and clock store the same bytes, in any
+//     process: uids, generated names, resourceVersions, cluster IPs, node ports and times are the world's.
+//   - A write of a CRD is answered when the kind is served with its newest spec and listed in discovery
+//     (or gone); see [Server.Settle].
+//   - Loaded objects keep uid, resourceVersion, times and managedFields; see [Server.Load].
+//   - Snapshot and restore take microseconds; see [Server.Restore] for what cannot be restored.
+//   - The server's own informers never pass the gate.
+//
+// # What it is not
+//
+//   - One Server may be open in a process: the embedded code reads time and randomness through variables
+//     of the process ([ErrSecondServer]). Opening one after another is fine.
+//   - The world's clock must begin before the wall clock and stay behind it ([Options.Clock]).
+//   - No controller manager, scheduler or kubelet: owners' dependents stay when owners go, namespaces stay
+//     Terminating, pods on a node stay until they are deleted without grace, no Endpoints are written, and
+//     no ServiceAccount "default" or kube-root-ca.crt appears in a new namespace.
+//   - Admission is NamespaceLifecycle and nothing else: no webhooks, no admission policies, no quotas,
+//     priorities, tolerations or service account tokens added to pods, no pvc-protection finalizers.
+//     Conversion webhooks are called over the network as they are.
+//   - Authorization allows everything.
+//   - Lists at resourceVersion 0 give the newest state and honour a limit; a real server answers them
+//     from its watch cache. Bookmarks come when store.Store.Bookmark is called, events expire when
+//     store.Store.Expire is called.
+//   - The groups apiregistration.k8s.io (APIService), internal.apiserver.k8s.io and storagemigration.k8s.io
+//     are not served, nor componentstatuses, nor versions that Kubernetes 1.37 no longer serves. No
+//     ServiceCIDR and IPAddress objects are made for Services. IPv4 only.
+//   - Discovery lists groups in the order of installation, not by APIService priority.
+//   - OpenAPI documents of custom resources follow a CRD's write by some milliseconds.
+//   - A generated name that is taken already is refused instead of being drawn again; there are 14 million
+//     for each base.
+//   - Requests run concurrently, as they come. Whoever needs them in an order makes them in that order.
+package apiserver
