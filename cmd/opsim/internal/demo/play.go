@@ -167,7 +167,7 @@ func (r *Run) play(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("analyze %s: %w", r.Trace, err)
 	}
-	r.Findings = result.Findings
+	r.Findings = append([]analysis.Finding{}, result.Findings...) // none is [] in JSON, not null
 	r.Wrong = r.judge()
 	return nil
 }
