@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/opreplay/opreplay/internal/apicall"
@@ -19,6 +20,7 @@ import (
 	"github.com/opreplay/opreplay/sim/apiserver"
 	"github.com/opreplay/opreplay/sim/fault"
 	"github.com/opreplay/opreplay/sim/process"
+	"github.com/opreplay/opreplay/sim/process/virtual"
 	"github.com/opreplay/opreplay/traces"
 )
 
@@ -56,7 +58,25 @@ type Options struct {
 	Stderr io.Writer
 	// Progress shows a line on a terminal; nil shows none.
 	Progress *cli.Progress
+	// Clock is what the operator lives by; "" is ClockAuto.
+	Clock Clock
+	// Start is the virtual time at which the operator starts; zero: that of its first call in the recording.
+	Start time.Time
 }
+
+// Clock is what the operator of a run lives by.
+type Clock string
+
+// The clocks.
+const (
+	// ClockVirtual: the world's clock, which jumps from one thing that happens to the next. The run is a
+	// function of trace, binary, plan and seed. linux/amd64 only.
+	ClockVirtual Clock = "virtual"
+	// ClockWall: the clock on the wall, everywhere; two runs differ.
+	ClockWall Clock = "wall"
+	// ClockAuto: virtual where that works, else wall, with a note that says why.
+	ClockAuto Clock = "auto"
+)
 
 // Defaults of Options.
 const (
@@ -101,10 +121,23 @@ type Result struct {
 	OperatorCPU time.Duration `json:"operatorCPUNanoseconds"`
 	Calls       int           `json:"calls"`
 	Events      int           `json:"events"`
+
+	// Clock is what the operator lived by; Deterministic whether another run of the same trace, binary, plan
+	// and seed gives the same bytes, and Reasons why not.
+	Clock         Clock    `json:"clock"`
+	Deterministic bool     `json:"deterministic"`
+	Reasons       []string `json:"reasons,omitempty"`
+	// WorldSteps are the steps of the world, Traps the operator's system calls that the clock stopped, Jumps
+	// the clock's.
+	WorldSteps int64  `json:"worldSteps,omitempty"`
+	Traps      uint64 `json:"traps,omitempty"`
+	Jumps      uint64 `json:"jumps,omitempty"`
+	// Hash is the SHA-256 over the run's tables: equal for runs that are equal byte for byte.
+	Hash string `json:"hash"`
 }
 
-// Run plays a recording back against the operator's binary, on the wall clock, and compares. One run at a time
-// in a process: see apiserver.ErrSecondServer.
+// Run plays a recording back against the operator's binary and compares. One run at a time in a process: see
+// apiserver.ErrSecondServer.
 func Run(ctx context.Context, o Options) (*Result, error) {
 	began, cpu := time.Now(), cpuTime()
 	o.complete()
@@ -126,12 +159,40 @@ func Run(ctx context.Context, o Options) (*Result, error) {
 	if r.name == "" {
 		r.name = filepath.Base(o.Operator[0])
 	}
+	if err := r.chooseClock(); err != nil {
+		return nil, err
+	}
 	result, err := r.run(ctx)
 	if err != nil {
 		return nil, err
 	}
+	if result.Hash, err = traceHash(o.Out); err != nil {
+		return nil, cli.CannotRun(err)
+	}
 	result.Wall, result.CPU = time.Since(began), cpuTime()-cpu
 	return result, nil
+}
+
+// chooseClock settles ClockAuto.
+func (r *run) chooseClock() error {
+	switch r.o.Clock {
+	case ClockVirtual, ClockAuto, "":
+	case ClockWall:
+		return nil
+	default:
+		return cli.Usagef("clock %q: want virtual, wall or auto", r.o.Clock)
+	}
+	err := virtual.Probe()
+	switch {
+	case err == nil:
+		r.o.Clock = ClockVirtual
+	case r.o.Clock == ClockVirtual:
+		return cli.CannotRun(err)
+	default:
+		r.o.Clock = ClockWall
+		r.notes = append(r.notes, err.Error()+"; the operator ran on the wall clock instead")
+	}
+	return nil
 }
 
 func (o *Options) complete() {
@@ -202,6 +263,9 @@ func (r *run) run(ctx context.Context) (result *Result, err error) {
 		}
 		r.o.Progress.Done()
 	}()
+	if r.o.Clock == ClockVirtual {
+		return r.playVirtual(ctx)
+	}
 	if r.dir, err = os.MkdirTemp("", "opsim-"); err != nil {
 		return nil, cli.CannotRun(err)
 	}
@@ -221,14 +285,22 @@ func (r *run) run(ctx context.Context) (result *Result, err error) {
 	if err != nil {
 		return nil, err
 	}
-	return result, r.finish(ctx, result)
+	r.o.Progress.Set("comparing")
+	drain, cancel := context.WithTimeout(context.WithoutCancel(ctx), 30*time.Second)
+	defer cancel()
+	if err := r.capture.drain(drain, r.server.Store().Bookmark); err != nil {
+		return nil, cli.CannotRun(err)
+	}
+	result.Reasons = []string{"the operator ran on the wall clock"}
+	return result, r.finish(result, r.gateway.report(), slices.Concat(r.tap.Losses(), r.capture.tap.Losses()))
 }
 
 // create makes the run's trace.
 func (r *run) create() error {
 	source := r.o.Trace.Manifest()
+	r.clock = newClock(r.startTime())
 	w, err := traces.Create(r.o.Out, traces.Manifest{
-		Created: time.Now().UTC(), Tool: r.o.Tool, Source: "sim",
+		Created: r.clock.Now(), Tool: r.o.Tool, Source: "sim",
 		Cluster:    traces.Cluster{Version: apiserver.DefaultVersion},
 		Operators:  []traces.Operator{r.operator()},
 		Resources:  source.Resources,
@@ -236,16 +308,23 @@ func (r *run) create() error {
 		Redaction:  source.Redaction,
 		Run: &traces.Run{
 			Trace: r.o.Trace.Dir(), TraceSHA256: r.o.Trace.SHA256(), Plan: r.o.Plan.String(), Seed: r.o.Plan.Seed,
-			Mode: "wall", Deterministic: false, Reason: "wall mode: the operator ran on the wall clock",
+			Mode: string(r.o.Clock), // whether it was deterministic shows at the end
 		},
 	}, traces.WriterOptions{RotateAge: -1})
 	if err != nil {
 		return err
 	}
 	r.writer = w
-	r.clock = newClock(r.script.Start)
 	r.ledger = newLedger(w, r.name)
 	return nil
+}
+
+// startTime is the run's first moment.
+func (r *run) startTime() time.Time {
+	if !r.o.Start.IsZero() {
+		return r.o.Start.UTC()
+	}
+	return r.script.Start
 }
 
 func (r *run) operator() traces.Operator {
@@ -437,22 +516,19 @@ func (r *run) play(ctx context.Context, d *door) (*Result, error) {
 }
 
 // finish completes the trace and compares.
-func (r *run) finish(ctx context.Context, result *Result) error {
-	r.o.Progress.Set("comparing")
-	drain, cancel := context.WithTimeout(context.WithoutCancel(ctx), 30*time.Second)
-	defer cancel()
-	if err := r.capture.drain(drain, r.server.Store().Bookmark); err != nil {
-		return cli.CannotRun(err)
-	}
-	for _, u := range r.gateway.report() {
+func (r *run) finish(result *Result, unmatched []fault.Unmatched, losses []traces.Loss) error {
+	for _, u := range unmatched {
 		result.Unmatched = append(result.Unmatched, u.String())
 	}
-	for _, l := range slices.Concat(r.tap.Losses(), r.capture.tap.Losses()) {
+	for _, l := range losses {
 		r.writer.Lose(l)
 	}
 	op := r.operator()
 	op.UserAgents, op.ExitCode, op.ExitedByRecord = r.ledger.agents, &result.Exit.Code, result.Exit.Stopped
-	if err := r.writer.Update(func(m *traces.Manifest) { m.Operators = []traces.Operator{op} }); err != nil {
+	if err := r.writer.Update(func(m *traces.Manifest) {
+		m.Operators = []traces.Operator{op}
+		m.Run.Deterministic, m.Run.Reason = result.Deterministic, strings.Join(result.Reasons, "; ")
+	}); err != nil {
 		return cli.CannotRun(fmt.Errorf("write the trace %s: %w", r.o.Out, err))
 	}
 	recorded, run := r.script.Writes, r.ledger.written()
@@ -460,7 +536,7 @@ func (r *run) finish(ctx context.Context, result *Result) error {
 	result.Calls, _, result.Events = r.ledger.counts()
 	result.Trace, result.RunDir = r.o.Trace.Dir(), r.o.Out
 	result.Operator, result.KnownBy = r.name, r.id.How
-	result.Notes = r.notes
+	result.Notes, result.Clock = r.notes, r.o.Clock
 	result.Recorded = r.script.Span
 	return nil
 }

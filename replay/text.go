@@ -44,7 +44,11 @@ func (r *Result) Text(w io.Writer) error {
 	for _, n := range r.Notes {
 		p.line("note: %s", n)
 	}
-	p.line("the run is not deterministic: the operator ran on the wall clock")
+	if r.Deterministic {
+		p.line("virtual time: %.0f times as fast as the clock; the same seed gives the same run, %s", r.Took.Seconds()/max(r.Wall.Seconds(), 1e-9), r.Hash[:16])
+	} else {
+		p.line("the run is not deterministic: %s", strings.Join(r.Reasons, "; "))
+	}
 	p.line("trace of the run: %s", r.RunDir)
 	p.line("  opsim analyze %s", quoted(r.RunDir))
 	return p.err

@@ -20,7 +20,7 @@ import (
 
 // replayFlags are the flags of opsim replay.
 type replayFlags struct {
-	operator, plan, out, output                     string
+	operator, plan, out, output, clock              string
 	process, userAgent, serviceAccount, manager     string
 	env                                             []string
 	seed                                            uint64
@@ -64,6 +64,7 @@ made again or new ones made; 2 bad input; 3 the run could not take place.`,
 	fl.StringVar(&f.plan, "plan", "", "plan of faults, a YAML file")
 	fl.Uint64Var(&f.seed, "seed", 0, "seed in place of the plan's")
 	fl.StringVar(&f.out, "out", "", "folder for the run's trace (default: a new one beside TRACE's name in this folder)")
+	fl.StringVar(&f.clock, "clock", "auto", "what the operator lives by: virtual, wall, or auto (virtual where that works)")
 	fl.DurationVar(&f.duration, "duration", 0, "end the run that long after the operator's first call (default: when the recording's time is over)")
 	fl.DurationVar(&f.maxGap, "max-gap", replay.DefaultMaxGap, "shorten longer waits between the outsiders' changes to this; negative: never")
 	fl.DurationVar(&f.settle, "settle", replay.DefaultSettle, "go on for this long after the recording's time is over")
@@ -116,7 +117,7 @@ func (f *replayFlags) run(cmd *cobra.Command, dir string) error {
 func (f *replayFlags) options() (o replay.Options, err error) {
 	o = replay.Options{
 		Seed: f.seed, Out: f.out, Env: f.env, Duration: f.duration, MaxGap: f.maxGap, Settle: f.settle,
-		Patience: f.patience, Grace: f.gracePeriod, Tool: "opsim " + cli.ThisBuild().Version,
+		Patience: f.patience, Grace: f.gracePeriod, Tool: "opsim " + cli.ThisBuild().Version, Clock: replay.Clock(f.clock),
 		Identity: replay.Identity{Process: f.process},
 	}
 	if f.operator == "" {

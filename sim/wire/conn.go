@@ -57,7 +57,6 @@ func NewConn(s Stream, o Options) *Conn {
 	}
 	c := &Conn{stream: s, opts: o}
 	c.end = &endpoint{conn: c}
-	c.next, c.stop = iter.Pull(c.serve)
 	return c
 }
 
@@ -66,6 +65,11 @@ func NewConn(s Stream, o Options) *Conn {
 func (c *Conn) Next() *Exchange {
 	if c.closed || c.busy != nil {
 		return nil
+	}
+	if c.next == nil {
+		// Not before now: a coroutine must be resumed under the same locking to an OS thread under which it
+		// was made, and connections are made in the midst of a supervisor's work.
+		c.next, c.stop = iter.Pull(c.serve)
 	}
 	x, more := c.next()
 	if !more || c.broken {
@@ -123,7 +127,9 @@ func (c *Conn) Close() {
 		x.Cancel()
 	}
 	c.end.err = net.ErrClosed
-	c.stop()
+	if c.stop != nil {
+		c.stop()
+	}
 	_ = c.stream.Close()
 }
 
