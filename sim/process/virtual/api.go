@@ -23,7 +23,7 @@ type Options struct {
 	// CPUs is how many processors a process believes to have; zero means 1.
 	CPUs int
 	// SpinLimit is the CPU time that a thread may use without a trapped call before virtual time goes on without
-	// it (and the run is marked). Zero means 2 s.
+	// it (and the run is marked). Zero means 5 s: making a large RSA key takes seconds.
 	SpinLimit time.Duration
 	// TrapHash asks for Stats.TrapHash, the SHA-256 over the whole sequence of traps.
 	TrapHash bool
@@ -62,7 +62,7 @@ func GoEnv() []string {
 }
 
 // Network is the world as its processes' sockets see it. Its methods are called from within
-// [Supervisor.RunUntilIdle], while all processes stand still.
+// [Supervisor.RunUntilIdle], while all processes stand still; they must not start, kill or signal a process.
 type Network interface {
 	// Connect decides about a connection that p asks for. network is "tcp" or "udp". With nil the connection
 	// stands, and st is the world's end of it. An error that wraps a syscall.Errno gives the process that errno,

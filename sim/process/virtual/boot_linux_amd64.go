@@ -38,7 +38,7 @@ func (s *Supervisor) boot(t *thread) error {
 	}
 	fd, e := s.addFd(t, s.cellFd, true, 0)
 	if e != 0 {
-		return &Error{"prepare " + t.p.name(), "no descriptor can be installed (Linux 5.14 or later is needed)", e}
+		return &Error{"prepare " + t.p.name(), "no descriptor can be installed", e}
 	}
 	resume := t.req.data.ip
 	var saved [14]byte

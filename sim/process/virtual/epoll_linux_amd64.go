@@ -43,7 +43,11 @@ func (s *Supervisor) sysEpollWait(t *thread, a *[6]uint64) {
 		s.failErr(t, err)
 		return
 	}
-	if n := s.epollReady(t); n != 0 || zero {
+	n := s.epollReady(t)
+	if n == 0 && zero && s.idling(t) {
+		return
+	}
+	if n != 0 || zero {
 		s.ok(t, int64(n))
 		return
 	}

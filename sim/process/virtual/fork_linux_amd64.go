@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"runtime"
+	"slices"
 	"strings"
 	"time"
 
@@ -53,6 +54,7 @@ func (s *Supervisor) sysFork(t *thread, _ *[6]uint64) {
 // fork lets a process be made. A vforked child borrows its parent's memory, and the kernel holds the parent's
 // thread until the child has called exec or exit.
 func (s *Supervisor) fork(t *thread, flags uint64) {
+	t.p.forgetReaped()
 	p := s.newProc(t.p.root, t.p, 0)
 	if flags&cloneVM != 0 {
 		p.space = t.p.space
@@ -71,6 +73,13 @@ func (s *Supervisor) fork(t *thread, flags uint64) {
 		s.parkThread(t, parkVfork, 0)
 	}
 	s.awaitFirst(child)
+}
+
+// forgetReaped drops what is known of children that have ended and been waited for.
+func (p *proc) forgetReaped() {
+	gone := func(c *proc) bool { return c.dead && c.parent == p && !isZombie(c.pid) }
+	p.children = slices.DeleteFunc(p.children, gone)
+	p.root.family = slices.DeleteFunc(p.root.family, gone)
 }
 
 // awaitFirst waits for the first trap of a new thread, within microseconds of its making, and queues it. Two new

@@ -51,6 +51,10 @@ func (s *Supervisor) waitPoll(t *thread, p *pollSet, deadline int64, zero bool) 
 	if n != 0 || e != 0 || zero {
 		if n == 0 && e == 0 {
 			p.clear(t)
+			if s.idling(t) {
+				p.close()
+				return
+			}
 		}
 		p.close()
 		s.reply(t, int64(n), e, false)
@@ -85,6 +89,11 @@ func (s *Supervisor) sysPoll(t *thread, a *[6]uint64) {
 			continue
 		}
 		fd, err := t.p.copyFd(int(f.Fd))
+		if err == unix.EPERM {
+			set.close()
+			s.uncopied(t)
+			return
+		}
 		if err != nil {
 			invalid++
 			theirs[i].Revents = unix.POLLNVAL
@@ -161,6 +170,10 @@ func (s *Supervisor) sysSelect(t *thread, a *[6]uint64) {
 	theirs, e := selectFds(t, n, in, set)
 	if e != 0 {
 		set.close()
+		if e == unix.EPERM {
+			s.uncopied(t)
+			return
+		}
 		s.fail(t, e)
 		return
 	}
@@ -203,7 +216,7 @@ func selectFds(t *thread, n int, in [3][]byte, set *pollSet) ([]int, syscall.Err
 		}
 		ours, err := t.p.copyFd(fd)
 		if err != nil {
-			return nil, unix.EBADF
+			return nil, errnoOf(err, unix.EBADF)
 		}
 		set.fds = append(set.fds, unix.PollFd{Fd: int32(ours), Events: want})
 		theirs = append(theirs, fd)

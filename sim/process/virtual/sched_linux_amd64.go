@@ -4,6 +4,7 @@ import (
 	"context"
 	"sort"
 	"syscall"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -138,6 +139,7 @@ func (s *Supervisor) dispatch(t *thread) {
 // parkThread takes the token from t until its wait ends, at the latest at deadline (0: never).
 func (s *Supervisor) parkThread(t *thread, kind parkKind, deadline int64) {
 	t.state, t.park, t.deadline = stateParked, kind, deadline
+	s.vain = 0
 	s.seq++
 	t.seq = s.seq
 	if s.cur == t {
@@ -174,7 +176,9 @@ func (s *Supervisor) unpark(t *thread) {
 
 // yield puts the thread with the token at the end of the queue, if there is anyone else.
 func (s *Supervisor) yield(t *thread) {
-	s.readClock()
+	if s.idling(t) {
+		return
+	}
 	s.expire()
 	if len(s.queue) == 0 {
 		s.ok(t, 0)
@@ -183,6 +187,20 @@ func (s *Supervisor) yield(t *thread) {
 	t.val, t.errno, t.cont = 0, 0, false
 	s.cur = nil
 	s.enqueue(t)
+}
+
+// maxIdling is how often threads may ask in vain before one of them sleeps for a millisecond.
+const maxIdling = 1000
+
+// idling is called when a thread yields or polls without a time-out and nothing is there. It moves time a little, or
+// nothing would ever come; and a thread that does nothing else is put to sleep, as a real one would use up real time.
+func (s *Supervisor) idling(t *thread) bool {
+	now := s.readClock()
+	if s.vain++; s.vain < maxIdling || len(s.queue) > 0 {
+		return false
+	}
+	s.parkThread(t, parkSleep, now+int64(time.Millisecond))
+	return true
 }
 
 // wakeReady moves parked threads whose wait is over to the queue: descriptors first, then time. It says whether any
@@ -254,8 +272,10 @@ func (s *Supervisor) expire() (fired bool) {
 	for _, d := range list {
 		switch {
 		case d.tm != nil:
-			s.fire(d.tm)
-			fired = true
+			if d.tm.next == d.at { // not removed meanwhile
+				s.fire(d.tm)
+				fired = true
+			}
 		case d.t.state != stateParked: // a timer's signal woke it meanwhile
 		case d.t.park == parkFutex:
 			s.wake(d.t, 0, unix.ETIMEDOUT)

@@ -82,11 +82,13 @@ func shimMain() {
 }
 
 func installFilter(p *unix.SockFprog) (uintptr, unix.Errno) {
-	const setModeFilter, newListener, waitKillable = 1, 1 << 3, 1 << 5
-	fd, _, errno := syscall.RawSyscall(unix.SYS_SECCOMP, setModeFilter, newListener|waitKillable, uintptr(unsafe.Pointer(p)))
-	if errno == unix.EINVAL { // before Linux 5.19
-		fd, _, errno = syscall.RawSyscall(unix.SYS_SECCOMP, setModeFilter, newListener, uintptr(unsafe.Pointer(p)))
-	}
+	const (
+		setModeFilter = 1
+		specAllow     = 1 << 2 // no slower code against speculation: this is no sandbox
+		newListener   = 1 << 3
+		waitKillable  = 1 << 5 // signals wait until a trap is answered
+	)
+	fd, _, errno := syscall.RawSyscall(unix.SYS_SECCOMP, setModeFilter, specAllow|newListener|waitKillable, uintptr(unsafe.Pointer(p)))
 	return fd, errno
 }
 
@@ -124,7 +126,7 @@ func shimError(path string, step, errno uint32) error {
 	case 2:
 		return &Error{"start " + path, "the kernel refuses no_new_privs", err}
 	case 3:
-		return &Error{"start " + path, "the kernel or the container refuses a seccomp filter with a listener (Linux 5.14 or later is needed)", err}
+		return &Error{"start " + path, "the kernel or the container refuses a seccomp filter with a listener (Linux 5.19 or later is needed)", err}
 	case 4:
 		return fmt.Errorf("start %s: %w", path, err)
 	}

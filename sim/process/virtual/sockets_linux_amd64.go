@@ -4,6 +4,8 @@ import (
 	"encoding/binary"
 	"fmt"
 	"net/netip"
+	"os"
+	"strings"
 
 	"golang.org/x/sys/unix"
 )
@@ -176,6 +178,9 @@ func (t *thread) pokeAddr(family int, ap netip.AddrPort, addr, sizeAddr uint64) 
 func (s *Supervisor) sysBind(t *thread, a *[6]uint64) {
 	k := t.sockOf(a[0])
 	if k == nil {
+		if name, ok := t.unixName(a); ok {
+			s.unixNames[name] = true
+		}
 		s.pass(t)
 		return
 	}
@@ -377,27 +382,29 @@ func (s *Supervisor) disconnect(k *socket, st *Stream) {
 	k.stream, k.local = nil, netip.AddrPort{}
 }
 
-// connectUnix lets a connection to a Unix socket happen, and says so: there is a world outside.
+// connectUnix lets a connection to a Unix socket happen. One that no process of this world has bound leads out of it.
 func (s *Supervisor) connectUnix(t *thread, a *[6]uint64) {
-	var b [110]byte
-	n := min(int(a[2]), len(b))
-	if n > 2 && t.peek(a[1], b[:n]) == nil && binary.LittleEndian.Uint16(b[:]) == unix.AF_UNIX && t.p.owner(b[2:n]) == nil {
-		s.note(fmt.Sprintf("%s connects to the Unix socket %q, which may lie outside of the world", t.p.name(), cString(b[2:n])))
+	if name, ok := t.unixName(a); ok && !s.unixNames[name] {
+		if _, err := os.Lstat(name); err == nil || name[0] == 0 {
+			s.lose(fmt.Sprintf("%s connects to the Unix socket %q outside of the world", t.p.name(), name))
+		}
 	}
 	s.blockOn(t, int(int32(a[0])), unix.POLLOUT)
 }
 
-func cString(b []byte) string {
-	for i, c := range b {
-		if c == 0 && i > 0 {
-			return string(b[:i])
-		}
+// unixName is the path (or, after a NUL, the abstract name) of a struct sockaddr_un.
+func (t *thread) unixName(a *[6]uint64) (string, bool) {
+	var b [110]byte
+	n := min(a[2], uint64(len(b)))
+	if n < 3 || t.peek(a[1], b[:n]) != nil || binary.LittleEndian.Uint16(b[:]) != unix.AF_UNIX {
+		return "", false
 	}
-	return string(b)
+	name := string(b[2:n])
+	if name[0] != 0 {
+		name, _, _ = strings.Cut(name, "\x00")
+	}
+	return name, true
 }
-
-// owner is for Unix sockets that a process of this world listens on; not told apart yet.
-func (p *proc) owner([]byte) *proc { return nil }
 
 func loopback(like netip.Addr) netip.Addr {
 	if like.Is4() || like.Is4In6() {

@@ -38,8 +38,10 @@ type Supervisor struct {
 	futexes  map[futexKey][]*thread
 	timers   []*timer
 	seq      uint64 // order of things with one deadline
+	vain     int    // yields and empty polls since a thread last parked
 	nextTh   int
 
+	unixNames map[string]bool // of Unix sockets that processes have bound
 	streams   map[int32]*Stream
 	nextConn  int32
 	readyFd   int // epoll over the world's ends of all streams, and over output pipes
@@ -88,7 +90,7 @@ func New(opt Options) (*Supervisor, error) {
 		opt.CPUs = 1
 	}
 	if opt.SpinLimit == 0 {
-		opt.SpinLimit = 2 * time.Second
+		opt.SpinLimit = 5 * time.Second
 	}
 	if opt.Tick < 0 || opt.Tick > time.Millisecond || opt.CPUs < 0 || opt.CPUs > 64 {
 		return nil, fmt.Errorf("virtual: Tick must lie between 1 ns and 1 ms, CPUs between 1 and 64")
@@ -96,7 +98,7 @@ func New(opt Options) (*Supervisor, error) {
 	s := &Supervisor{
 		opt: opt, tick: int64(opt.Tick), start: opt.Start.UnixNano(), monoZero: opt.Start.UnixNano() - 1000*int64(time.Second),
 		procs: map[int]*proc{}, threads: map[int]*thread{}, futexes: map[futexKey][]*thread{},
-		streams: map[int32]*Stream{}, outputs: map[int32]*outputPipe{}, scratch: make([]byte, 256<<10),
+		streams: map[int32]*Stream{}, unixNames: map[string]bool{}, outputs: map[int32]*outputPipe{}, scratch: make([]byte, 256<<10),
 		table: traps(), handlers: map[int32]*trap{},
 	}
 	for i := range s.table {

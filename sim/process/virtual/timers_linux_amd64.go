@@ -28,6 +28,7 @@ type timer struct {
 func (s *Supervisor) addTimer(tm *timer) { s.timers = append(s.timers, tm) }
 
 func (s *Supervisor) removeTimer(tm *timer) {
+	tm.next, tm.fd = 0, -1
 	for i, x := range s.timers {
 		if x == tm {
 			s.timers = append(s.timers[:i], s.timers[i+1:]...)

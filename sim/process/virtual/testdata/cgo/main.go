@@ -36,7 +36,7 @@ static void *worker(void *p) {
 }
 
 static void *reader(void *p) {
-	char b[16];
+	char b[4096];
 	ssize_t n, all = 0;
 	while ((n = read(pipefd[0], b, sizeof b)) > 0) all += n;
 	return (void *)all;
