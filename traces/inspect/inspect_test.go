@@ -183,3 +183,31 @@ func TestSummarizeSaysWhatIsBroken(t *testing.T) {
 		t.Errorf("error %v, want one that names %s", err, path)
 	}
 }
+
+// A resource that changed stands above one that was only listed, however long the list.
+func TestChangesRankAboveLists(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "t.optrace")
+	w, err := traces.Create(dir, traces.Manifest{}, traces.WriterOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 100 {
+		if err := w.Append(&traces.WatchEvent{Identity: traces.Identity{Resource: "roles"}, Type: string(traces.Sync)}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := w.Append(&traces.WatchEvent{Identity: traces.Identity{Resource: "pods"}, Type: string(traces.Added)}); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	tr, err := traces.Open(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := Summarize(t.Context(), tr)
+	if err != nil || s.Resources[0].Resource != "pods" {
+		t.Errorf("%+v, %v; want pods first", s.Resources, err)
+	}
+}

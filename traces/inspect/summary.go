@@ -77,6 +77,9 @@ type Resource struct {
 	Writes   int64  `json:"writes"`
 }
 
+// activity is by what resources are ranked: what only stood in lists comes last, however much it is.
+func (r *Resource) activity() int64 { return r.Added + r.Modified + r.Deleted + r.Writes }
+
 // Caller is one client of the API server: a process, or an outsider by its user agent and user.
 type Caller struct {
 	Process   string `json:"process"` // "" for an outsider
@@ -293,7 +296,8 @@ func (c *counter) finish() {
 		s.Resources = append(s.Resources, *r)
 	}
 	slices.SortFunc(s.Resources, func(a, b Resource) int {
-		return cmp.Or(cmp.Compare(b.Events+b.Writes, a.Events+a.Writes), cmp.Compare(b.Reads, a.Reads), cmp.Compare(a.Resource, b.Resource))
+		return cmp.Or(cmp.Compare(b.activity(), a.activity()), cmp.Compare(b.Events, a.Events), cmp.Compare(b.Reads, a.Reads),
+			cmp.Compare(a.Resource, b.Resource))
 	})
 	for _, w := range c.callers {
 		if s.Seconds > 0 {

@@ -211,8 +211,8 @@ func name(c Caller) string {
 	if who == "" {
 		who = "outsider"
 	}
-	if agent := clean(c.UserAgent); agent != "" {
-		who += ", " + agent
+	if agent, _, _ := strings.Cut(clean(c.UserAgent), " "); agent != "" {
+		who += ", " + agent // the rest is platform and commit
 	}
 	if user := clean(c.User); user != "" {
 		who += ", as " + user
