@@ -149,3 +149,30 @@ func TestChurnOfManyObjectsIsOneFinding(t *testing.T) {
 		t.Errorf("%d of %d objects", len(f.Objects), f.Total)
 	}
 }
+
+// Whether a write was a no-op shows in when its version was first seen.
+func TestNoOpOrNot(t *testing.T) {
+	c := newCluster(t, "op")
+	s := site(c, "front")
+	for range 6 { // the version is known since just now, not yet settled
+		c.spec("kubectl", s, m{"n": c.rv})
+		c.begin("op", "update", "", s).commit(func(m) {})
+		c.sleep(3 * time.Second)
+	}
+	if r := c.analyze(NewChurn()); len(r.Notes) != 1 || r.Notes[0].Count != 6 {
+		t.Errorf("want a note of 6 no-op writes: %s", r.describe())
+	}
+
+	c = newCluster(t, "op")
+	s = site(c, "front")
+	for i := range 6 { // the event comes at once, the answer seconds later
+		k := c.begin("op", "patch", "status", s)
+		c.status("nobody", s, m{"n": i})
+		k.row.Identity = c.identity(s, c.objects[s.key()])
+		c.quiet(3 * time.Second)
+		k.end(200, "")
+	}
+	if r := c.analyze(NewChurn()); len(r.Findings)+len(r.Notes) != 0 {
+		t.Errorf("slow answers taken for no-op writes: %s", r.describe())
+	}
+}

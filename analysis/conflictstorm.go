@@ -66,7 +66,10 @@ func (d *ConflictStorm) Call(_ *Model, c *Call) {
 	if c.Process == nil || c.State == nil || c.State.Heartbeat || (c.Verb != "update" && c.Verb != "patch") {
 		return
 	}
-	conflict := c.Code == 409 && c.Reason != "AlreadyExists"
+	if strings.HasPrefix(c.ContentType, "application/apply-patch") {
+		return // its conflicts are about who owns a field, not about versions
+	}
+	conflict := c.Code == 409
 	if !conflict && (!c.OK() || c.Base == 0) {
 		return // refused for another reason, or it can't conflict
 	}

@@ -95,6 +95,12 @@ func TestNoConflictStorm(t *testing.T) {
 				c.begin("op", "create", "", s).refuse(409, "AlreadyExists")
 			}
 		},
+		"an apply that another manager's field stands against": func(c *cluster, s ref) {
+			for range 20 {
+				c.sleep(3 * time.Second)
+				c.begin("op", "patch", "", s).apply("op").refuse(409, "Conflict")
+			}
+		},
 		"two candidates for a lease": func(c *cluster, _ ref) {
 			l := ref{leases, "leader"}
 			c.create("op", l, m{"spec": m{}})

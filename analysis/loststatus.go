@@ -98,8 +98,6 @@ type lostGroup struct {
 	pattern  string
 	writes   int64 // status writes by the process to the resource
 	total    int64
-	restored int64
-	gone     int64 // superseded: the field was written anew with another value
 	dropped  int64
 	sure     bool
 	certain  Certainty
@@ -195,12 +193,10 @@ func (h *statusHistory) mend(c *Change, l *jsontext.Leaf) {
 	h.open = slices.DeleteFunc(h.open, func(x *loss) bool {
 		switch {
 		case x.path == l.Path && (l.After == x.value || (l.After != "" && x.value[0] == '{')):
-			x.group.restored++
 			x.group.missing.add(float64(c.TS-x.ts) / 1e9)
 			return true
 		case x.path == l.Path, strings.HasPrefix(x.path, l.Path+".") || strings.HasPrefix(x.path, l.Path+"["):
-			x.group.gone++
-			return true
+			return true // written anew with another value
 		}
 		return false
 	})
@@ -274,7 +270,7 @@ func (d *LostStatus) unknowing(c *Change, e *edit, l *jsontext.Leaf, leaves []js
 	if c.Generation != e.generation || call.Start-knew.TS > d.StaleFor {
 		return "", false
 	}
-	foreign := call.role() != e.role && !h.wrote(call.role(), l.Path)
+	foreign := !h.wrote(call.role(), l.Path)
 	return Likely, back || (foreign && l.After == "" && sibling(leaves, l.Path))
 }
 
@@ -425,8 +421,6 @@ func (d *LostStatus) close(m *Model, s *State, h *statusHistory, gone int64) {
 		}
 		if end-l.ts >= d.MinOpen {
 			l.group.open = append(l.group.open, scored{s.Object, float64(end - l.ts)})
-		} else {
-			l.group.gone++
 		}
 	}
 	if gone != 0 || s.Deleting != 0 {

@@ -161,6 +161,36 @@ func TestNoLostStatus(t *testing.T) {
 			setConditions(k, condition("B", "True", c.stamp()))
 			setConditions(c.begin("op", "patch", "status", d), condition("B", "True", c.stamp()), condition("A", "True", c.stamp()))
 		}, 1},
+		"a part that only tidies up": {func(c *cluster, d ref) {
+			update(c, "op", d, c.rvOf(d)).commit(func(o m) {
+				o["status"] = m{"conditions": []any{condition("A", "True", c.stamp()), condition("B", "True", c.stamp())}}
+			})
+			c.sleep(time.Second)
+			update(c, "op", d, c.rvOf(d)).commit(func(o m) {
+				l := o["status"].(m)["conditions"].([]any)
+				o["status"] = m{"conditions": append(l, condition("C", "True", c.stamp()))}
+			})
+			c.sleep(time.Second)
+			l := c.get(d)["status"].(m)["conditions"].([]any)
+			setConditions(c.begin("op", "patch", "status", d), l[:2]...)
+		}, 0},
+		"a conflict after which the operator decides anew": {func(c *cluster, d ref) {
+			update(c, "op", d, c.rvOf(d)).commit(func(o m) { o["status"] = m{"n": 0} })
+			want := c.get(d)
+			want["status"] = m{"n": 0, "error": "too small"}
+			c.begin("op", "update", "status", d).body(want).refuse(409, "Conflict")
+			c.sleep(20 * time.Millisecond)
+			update(c, "op", d, c.rvOf(d)).commit(func(o m) { o["status"] = m{"n": 1} })
+		}, 0},
+		"a retry that is still to come": {func(c *cluster, d ref) {
+			update(c, "op", d, c.rvOf(d)).commit(func(o m) { o["status"] = m{"n": 0} })
+			want := c.get(d)
+			want["status"] = m{"n": 1}
+			for range 2 {
+				c.sleep(5 * time.Second)
+				c.begin("op", "update", "status", d).body(want).refuse(409, "Conflict")
+			}
+		}, 0},
 		"a conflict that is retried": {func(c *cluster, d ref) {
 			update(c, "op", d, c.rvOf(d)).commit(func(o m) { o["status"] = m{"n": 0} })
 			for i := range 4 {

@@ -130,7 +130,11 @@ func TestSelectorsAndSlowWatchesDontDeleteObjects(t *testing.T) {
 		c.sleep(50 * time.Millisecond)
 		c.status("op", s, m{"n": c.stamp()})
 	}
-	c.analyze(NewSelfLoop()).only(t, "self-loop")
+	r := c.analyze(NewSelfLoop())
+	r.only(t, "self-loop")
+	if r.Looked.Objects != 1 {
+		t.Errorf("%d incarnations of one object", r.Looked.Objects)
+	}
 }
 
 // A name may be taken again, and a slow watch still speaks of the one before.

@@ -103,6 +103,13 @@ func TestNoSelfLoop(t *testing.T) {
 			}
 			c.quiet(20 * time.Second)
 		},
+		"a handful at the end of the recording": func(c *cluster) {
+			s := site(c, "front")
+			for range 8 {
+				c.sleep(50 * time.Millisecond)
+				c.status("loop", s, m{"at": c.stamp()})
+			}
+		},
 		"many phases, then done": func(c *cluster) {
 			s := site(c, "front")
 			for i := range 14 {

@@ -1,6 +1,7 @@
 package analysis
 
 import (
+	"cmp"
 	"math"
 	"slices"
 
@@ -18,22 +19,9 @@ type Lifetime struct {
 // estimator of Kaplan and Meier, JASA 53 (1958) 457–481. The variance is Greenwood's (Reports on Public
 // Health and Medical Subjects 33, 1926); the intervals are pointwise on the log(−log) scale, which keeps them
 // within 0 and 1 (Kalbfleisch and Prentice, The Statistical Analysis of Failure Time Data, 2nd ed. 2002, §1.4).
-// At a tie, what ended comes before what was censored. The lifetimes are sorted.
+// What was censored at the time of an end counts as at risk then. The lifetimes are sorted.
 func KaplanMeier(lives []Lifetime) []SurvivalPoint {
-	slices.SortFunc(lives, func(a, b Lifetime) int {
-		switch {
-		case a.Seconds != b.Seconds:
-			if a.Seconds < b.Seconds {
-				return -1
-			}
-			return 1
-		case a.Ended == b.Ended:
-			return 0
-		case a.Ended:
-			return -1
-		}
-		return 1
-	})
+	slices.SortFunc(lives, func(a, b Lifetime) int { return cmp.Compare(a.Seconds, b.Seconds) })
 	var curve []SurvivalPoint
 	s, greenwood := 1.0, 0.0
 	for i := 0; i < len(lives); {
