@@ -42,7 +42,7 @@ func openGateway(c *cluster, address, token string, tap *apicall.Tap) (*gateway,
 	if err := onLoopback(address); err != nil {
 		return nil, err
 	}
-	listener, err := net.Listen("tcp", address)
+	listener, err := (&net.ListenConfig{}).Listen(context.Background(), "tcp", address)
 	if err != nil {
 		return nil, cli.Usagef("--listen %s: %w", address, err)
 	}

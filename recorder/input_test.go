@@ -18,7 +18,7 @@ import (
 // closedPort is an address where nobody listens.
 func closedPort(t *testing.T) string {
 	t.Helper()
-	l := must[net.Listener](t)(net.Listen("tcp", "127.0.0.1:0"))
+	l := must[net.Listener](t)((&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0"))
 	defer func() { _ = l.Close() }()
 	return l.Addr().String()
 }
@@ -111,8 +111,13 @@ func TestBadInput(t *testing.T) {
 func TestNames(t *testing.T) {
 	config := live(t).Config()
 	for _, c := range []struct{ name, stream string }{
-		{"po", "core/pods"}, {"Pod", "core/pods"}, {"namespace", "core/namespaces"}, {"deployments.apps", "apps/deployments"},
-		{"deploy.v1.apps", "apps/deployments"}, {"events", "core/events"}, {"events.events.k8s.io", "events.k8s.io/events"},
+		{"po", "core/pods"},
+		{"Pod", "core/pods"},
+		{"namespace", "core/namespaces"},
+		{"deployments.apps", "apps/deployments"},
+		{"deploy.v1.apps", "apps/deployments"},
+		{"events", "core/events"},
+		{"events.events.k8s.io", "events.k8s.io/events"},
 	} {
 		r := record(t, recorder.Capture, recorder.Options{Config: config, Resources: []string{c.name}, Duration: time.Millisecond})
 		// There may be no object to see: the manifest tells.

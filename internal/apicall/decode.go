@@ -153,7 +153,7 @@ func ReadWatch(r io.Reader, f func(eventType string, object []byte) error) error
 			return splitErr
 		case s.oversized() > 0:
 			return errTooLarge
-		case readErr == io.EOF:
+		case errors.Is(readErr, io.EOF):
 			return nil
 		case readErr != nil:
 			return readErr

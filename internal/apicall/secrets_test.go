@@ -74,11 +74,13 @@ func TestRedact(t *testing.T) {
 			`{"data":{".dockerconfigjson":"` + b64(`{"auths":"`+hashed(`{"auths":{}}`)+`"}`) + `"}}`,
 		},
 		"token request": {
-			Subject{Resource: "serviceaccounts", Subresource: "token"}, `{"spec":{"audiences":["a"]},"status":{"token":"pw"}}`,
+			Subject{Resource: "serviceaccounts", Subresource: "token"},
+			`{"spec":{"audiences":["a"]},"status":{"token":"pw"}}`,
 			`{"spec":{"audiences":["a"]},"status":{"token":"` + hashed("pw") + `"}}`,
 		},
 		"token review": {
-			Subject{Group: "authentication.k8s.io", Resource: "tokenreviews"}, `{"spec":{"token":"pw"},"status":{"user":{}}}`,
+			Subject{Group: "authentication.k8s.io", Resource: "tokenreviews"},
+			`{"spec":{"token":"pw"},"status":{"user":{}}}`,
 			`{"spec":{"token":"` + hashed("pw") + `"},"status":{"user":{}}}`,
 		},
 		"no secret":    {Subject{Resource: "configmaps"}, `{"data":{"k":"pw"}}`, `{"data":{"k":"pw"}}`},

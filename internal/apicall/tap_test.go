@@ -162,6 +162,15 @@ func call(t *testing.T, method, url, contentType, body string) (int, string) {
 	return resp.StatusCode, string(b)
 }
 
+func get(t *testing.T, url string) (*http.Response, error) {
+	t.Helper()
+	r, err := http.NewRequestWithContext(t.Context(), "GET", url, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return http.DefaultClient.Do(r)
+}
+
 const widget = `{"kind":"Widget","apiVersion":"zoo.example.com/v1","metadata":{"name":"w","namespace":"default",` +
 	`"uid":"u-1","resourceVersion":"42","generation":3,"managedFields":[` +
 	`{"manager":"kubectl","operation":"Update","time":"2026-11-30T11:00:00Z"},` +
@@ -256,7 +265,7 @@ func TestOrder(t *testing.T) {
 			}
 			answer("application/json", widget)(w, r)
 		})
-		resp, err := http.Get(front.URL + "/apis/zoo.example.com/v1/widgets?watch=true")
+		resp, err := get(t, front.URL+"/apis/zoo.example.com/v1/widgets?watch=true")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -478,7 +487,7 @@ func TestTrailers(t *testing.T) {
 			_, _ = io.WriteString(w, widget)
 			w.Header().Set("X-After", "yes")
 		})
-		resp, err := http.Get(front.URL + "/apis/zoo.example.com/v1/namespaces/default/widgets/w")
+		resp, err := get(t, front.URL+"/apis/zoo.example.com/v1/namespaces/default/widgets/w")
 		if err != nil {
 			t.Fatal(err)
 		}
