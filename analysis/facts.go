@@ -1,0 +1,137 @@
+package analysis
+
+import (
+	"strings"
+
+	"github.com/opreplay/opreplay/analysis/internal/jsontext"
+)
+
+// Known is how the writer of a version is known.
+type Known uint8
+
+// The ways, worst first.
+const (
+	Unknown       Known = iota
+	ManagedFields       // the newest entry of managedFields
+	ByRequest           // the request was recorded, with this version as its answer
+)
+
+// Author is who wrote a version.
+type Author struct {
+	RV, Seq, TS int64 // the version, and the row that showed it first
+	Process     *Process
+	Manager     string
+	Call        *Call // nil unless Known is ByRequest; its body is gone once the version has settled
+	Known       Known
+}
+
+// Name is the writer in words.
+func (a Author) Name() string {
+	switch {
+	case a.Process != nil:
+		return a.Process.Name
+	case a.Manager != "":
+		return a.Manager
+	case a.Call != nil && a.Call.UserAgent != "":
+		agent, _, _ := strings.Cut(a.Call.UserAgent, "/")
+		return agent
+	}
+	return "somebody"
+}
+
+// Change is a settled version.
+type Change struct {
+	State  *State
+	Author Author
+	// Before and After are the object's texts, "" when unknown. After the deletion, After is the last state.
+	Before, After          string
+	RV, PrevRV             int64
+	Generation, PrevGen    int64
+	Seq, TS                int64
+	Created, Deleted       bool
+	model                  *Model
+	leaves                 []jsontext.Leaf
+	diffed, known, managed bool
+}
+
+// Diff is what the version changed; known is false when one of the two texts is not.
+func (c *Change) Diff() (leaves []jsontext.Leaf, known bool) {
+	if !c.diffed {
+		c.diffed = true
+		if c.Before != "" && c.After != "" {
+			c.leaves, c.known = c.model.differ.Objects(c.Before, c.After), true
+		}
+	}
+	return c.leaves, c.known
+}
+
+// Manager is the field manager that wrote the version, by request or else by managedFields.
+func (c *Change) Manager() string {
+	if c.Author.Manager == "" && !c.managed {
+		c.managed = true
+		c.Author.Manager = newestManager(c.After)
+		if c.Author.Known == Unknown && c.Author.Manager != "" {
+			c.Author.Known = ManagedFields
+		}
+	}
+	return c.Author.Manager
+}
+
+// Call is a request that ended.
+type Call struct {
+	Seq, StartSeq, TS, Start int64
+	Process                  *Process
+	State                    *State // nil where the call is about no single object
+	UserAgent, Manager       string
+	Verb, Subresource        string
+	ContentType              string
+	RV, Generation           int64
+	// Base is the resourceVersion in the request's body, 0 for none.
+	Base   int64
+	Code   int32
+	Reason string
+	Body   string
+	// Empty is set when the answer carries a version that the object already had.
+	Empty              bool
+	Stack, ReconcileID int64
+
+	wake wake // for SelfLoop
+}
+
+// OK is whether the call succeeded.
+func (c *Call) OK() bool { return c.Code >= 200 && c.Code < 300 }
+
+// Write is whether the call would change an object.
+func (c *Call) Write() bool {
+	switch c.Verb {
+	case "create", "update", "patch", "delete", "deletecollection":
+		return true
+	}
+	return false
+}
+
+// Wholesale is whether the call replaces what it names rather than merging by key: an update, a JSON merge
+// patch (RFC 7386 replaces lists), a JSON patch.
+func (c *Call) Wholesale() bool {
+	return c.Verb == "update" || strings.HasPrefix(c.ContentType, "application/merge-patch") || strings.HasPrefix(c.ContentType, "application/json-patch")
+}
+
+// kind says in words what kind of write it is.
+func (c *Call) kind() string {
+	what := c.Verb
+	switch {
+	case c.Verb != "patch":
+	case strings.HasPrefix(c.ContentType, "application/merge-patch"):
+		what = "merge patch"
+	case strings.HasPrefix(c.ContentType, "application/json-patch"):
+		what = "JSON patch"
+	case strings.HasPrefix(c.ContentType, "application/apply-patch"):
+		what = "apply"
+	case strings.HasPrefix(c.ContentType, "application/strategic-merge-patch"):
+		what = "strategic merge patch"
+	}
+	if c.Subresource != "" {
+		what += " of " + c.Subresource
+	}
+	return what
+}

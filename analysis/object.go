@@ -1,0 +1,162 @@
+package analysis
+
+import (
+	"cmp"
+	"strings"
+
+	"github.com/opreplay/opreplay/analysis/internal/jsontext"
+)
+
+// Key names an object without its incarnation.
+type Key struct{ Group, Resource, Namespace, Name string }
+
+// State is one incarnation of an object.
+type State struct {
+	Object
+	key Key
+	// RV and Generation are those of the newest settled version, Body its text, "" when unknown.
+	RV, Generation int64
+	Body           string
+	// Deleting is when the object was first seen with a deletionTimestamp; 0 otherwise.
+	Deleting int64
+	// Owner is the uid of its controller, else of its first owner.
+	Owner     string
+	Heartbeat bool
+	Gone      bool
+	// GoneAt is when its deletion was seen, or that another of its name has taken its place.
+	GoneAt int64
+
+	captured bool // the recorder's own watch has shown it
+
+	pending []*version // by RV
+	authors rings[Author]
+	told    []*deliveries
+	lru     lruLinks
+}
+
+// Family is the uid that the object shares with its owner or its children.
+func (s *State) Family() string { return cmp.Or(s.Owner, s.UID) }
+
+// deliveries are the last versions of one object that one process was told of.
+type deliveries struct {
+	process *Process
+	last    rings[Delivery]
+}
+
+// Delivery is one version of an object reaching one process.
+type Delivery struct {
+	RV, Seq, TS int64
+	// Event is false for the answer to a get, which wakes nobody.
+	Event bool
+}
+
+func (s *State) newest() int64 {
+	if n := len(s.pending); n > 0 {
+		return max(s.RV, s.pending[n-1].rv)
+	}
+	return s.RV
+}
+
+func (s *State) tell(p *Process, d Delivery) {
+	for _, t := range s.told {
+		if t.process == p {
+			t.last.add(d)
+			return
+		}
+	}
+	t := &deliveries{process: p}
+	t.last.add(d)
+	s.told = append(s.told, t)
+}
+
+// Told is when the process was first told of a version from RV on: the zero Delivery when it was not. exact is
+// false when it may have been told before, longer ago than is remembered.
+func (s *State) Told(p *Process, rv int64) (first Delivery, exact bool) {
+	exact = true
+	for _, t := range s.told {
+		if t.process != p {
+			continue
+		}
+		for i := range t.last.len() {
+			if d := t.last.newest(i); d.RV >= rv && (first.Seq == 0 || d.Seq < first.Seq) {
+				first = *d
+				exact = i < ring-1
+			}
+		}
+	}
+	return first, exact
+}
+
+// Event is when the process got the event of exactly that version, the zero Delivery when it didn't.
+func (s *State) Event(p *Process, rv int64) (event Delivery) {
+	for _, t := range s.told {
+		if t.process != p {
+			continue
+		}
+		for i := range t.last.len() {
+			if d := t.last.newest(i); d.RV == rv && d.Event {
+				event = *d // of several the first, by a watch that was not late
+			} else if d.RV < rv-1 && event.Seq != 0 {
+				break
+			}
+		}
+	}
+	return event
+}
+
+// Authors yields the last writers, newest first.
+func (s *State) Authors(f func(*Author) bool) {
+	for i := range s.authors.len() {
+		if !f(s.authors.newest(i)) {
+			return
+		}
+	}
+}
+
+// settledLate is whether the version that the call made has settled without it, because its answer took long.
+func (s *State) settledLate(c *Call) bool {
+	late := false
+	s.Authors(func(a *Author) bool {
+		late = a.RV == c.RV && a.Seq > c.StartSeq && a.Known != ByRequest
+		return a.RV > c.RV
+	})
+	return late
+}
+
+// owner is the uid of an object's controller, else of its first owner.
+func owner(body string) string {
+	if !strings.Contains(body, `"ownerReferences"`) {
+		return ""
+	}
+	refs, _ := jsontext.Get(body, "metadata", "ownerReferences")
+	uid := ""
+	jsontext.Elements(refs, func(ref string) bool {
+		u, _ := jsontext.Get(ref, "uid")
+		controller, _ := jsontext.Get(ref, "controller")
+		if uid == "" || controller == "true" {
+			uid = jsontext.Text(u)
+		}
+		return controller != "true"
+	})
+	return strings.Clone(uid)
+}
+
+// newestManager is the manager of the newest entry of managedFields: the last writer, unless its write
+// changed no field of its own. Times have a grain of one second; of equal times the later entry counts, for
+// the API server appends.
+func newestManager(body string) string {
+	fields, ok := jsontext.Get(body, "metadata", "managedFields")
+	if !ok {
+		return ""
+	}
+	name, newest := "", ""
+	jsontext.Elements(fields, func(entry string) bool {
+		t, _ := jsontext.Get(entry, "time")
+		if t >= newest {
+			manager, _ := jsontext.Get(entry, "manager")
+			newest, name = t, jsontext.Text(manager)
+		}
+		return true
+	})
+	return strings.Clone(name)
+}
