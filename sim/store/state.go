@@ -37,9 +37,9 @@ const maxForms = 4
 
 // object gives the entry as r decodes it. The result is shared: callers copy before they change it.
 func (e *entry) object(r *resource) (runtime.Object, error) {
-	head := e.forms.Load()
+	first := e.forms.Load()
 	n := 0
-	for f := head; f != nil; f = f.next {
+	for f := first; f != nil; f = f.next {
 		if f.by == r {
 			return f.obj, nil
 		}
@@ -49,10 +49,12 @@ func (e *entry) object(r *resource) (runtime.Object, error) {
 	if err != nil {
 		return nil, err
 	}
+	rest := first
 	if n >= maxForms {
-		head = nil
+		rest = nil
 	}
-	e.forms.CompareAndSwap(e.forms.Load(), &form{by: r, obj: obj, next: head})
+	// Somebody faster decoded the same; then ours is just not kept.
+	e.forms.CompareAndSwap(first, &form{by: r, obj: obj, next: rest})
 	return obj, nil
 }
 
