@@ -17,8 +17,10 @@
 //
 // # Time
 //
-// Runs are in wall mode so far: the operator lives on the wall clock, the API server stamps recorded time going
-// on at the same pace. To an operator in a replay of last month's recording all objects look a month old.
+// Options.Clock says what the operator lives by. Under the wall clock the API server stamps recorded time going on
+// at the same pace: to an operator in a replay of last month's recording all objects look a month old. Under
+// the world's clock, which begins at the recorded time and jumps over waits, they do not.
+//
 // An outsider's change keeps its recorded distance from the one before, at most Options.MaxGap; it waits,
 // up to Options.Patience, for what the operator had written before it in the recording, since the same binary may
 // be slower today. With faults in the plan it does not wait: then the plan says what comes first.

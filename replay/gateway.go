@@ -157,12 +157,8 @@ func (g *gateway) answer(w http.ResponseWriter, call fault.Call, a *fault.Answer
 		Details: &metav1.StatusDetails{Name: call.Name, Group: call.Group, Kind: call.Resource},
 	}
 	s.Reason, s.Message = refusal(call, a)
-	retry := a.RetryAfter
-	if code == http.StatusTooManyRequests && retry == 0 {
-		retry = time.Second // what priority and fairness says (k8s.io/apiserver/pkg/util/flowcontrol)
-	}
-	if retry > 0 {
-		seconds := int(math.Ceil(retry.Seconds()))
+	if a.RetryAfter > 0 {
+		seconds := int(math.Ceil(a.RetryAfter.Seconds()))
 		s.Details.RetryAfterSeconds = int32(seconds)
 		w.Header().Set("Retry-After", strconv.Itoa(seconds))
 	}

@@ -123,7 +123,8 @@ func (b *builder) event(w *traces.WatchEvent) {
 		}
 		return
 	}
-	if w.UID == "" || w.Object == "" || w.Type == string(traces.Error) {
+	// A deletion that a recorder only inferred from a later list has no object.
+	if w.UID == "" || w.Object == "" && w.Type != string(traces.Deleted) || w.Type == string(traces.Error) {
 		return
 	}
 	gr := groupResource{w.Group, w.Resource}
@@ -256,13 +257,13 @@ func (b *builder) believe(e ending) {
 	if b.captured[e.gr] && !e.captured || o.ref.Group != e.gr.group || o.ref.Resource != e.gr.resource {
 		return
 	}
-	if n := len(o.versions); n > 0 && o.versions[n-1].rv > e.rv {
+	if n := len(o.versions); n > 0 && o.versions[n-1].rv > e.rv && e.json != "" {
 		return // it lived on: a watch with a selector lost sight of it
 	}
 	if o.gone == nil || e.seq < o.gone.seq {
 		o.gone = e.version
 	}
-	if len(o.versions) == 0 { // all that is known of it is its end
+	if len(o.versions) == 0 && e.json != "" { // all that is known of it is its end
 		o.versions = []*version{{rv: e.rv - 1, json: e.json, seq: e.seq, ts: e.ts, listed: true}}
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/opreplay/opreplay/examples/operators"
 	"github.com/opreplay/opreplay/internal/cli"
 	"github.com/opreplay/opreplay/sim/fault"
 	"github.com/opreplay/opreplay/traces"
@@ -30,7 +31,7 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// zooOperator builds an operator of the zoo, once.
+// zooOperator is the path of an operator of the zoo. All are built by the first who asks.
 func zooOperator(t testing.TB, name string) string {
 	t.Helper()
 	zoo.Lock()
@@ -40,17 +41,17 @@ func zooOperator(t testing.TB, name string) string {
 		if err != nil {
 			t.Fatal(err)
 		}
+		args := []string{"build", "-o", dir + string(filepath.Separator)}
+		for _, o := range operators.Zoo() {
+			args = append(args, "github.com/opreplay/opreplay/examples/operators/"+o.Name)
+		}
+		if out, err := exec.Command("go", args...).CombinedOutput(); err != nil {
+			_ = os.RemoveAll(dir)
+			t.Fatalf("build the zoo: %v\n%s", err, out)
+		}
 		zoo.dir = dir
 	}
-	path := filepath.Join(zoo.dir, name)
-	if _, err := os.Stat(path); err == nil {
-		return path
-	}
-	cmd := exec.Command("go", "build", "-o", path, "github.com/opreplay/opreplay/examples/operators/"+name)
-	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("build %s: %v\n%s", name, err, out)
-	}
-	return path
+	return filepath.Join(zoo.dir, name)
 }
 
 func openTrace(t testing.TB, dir string) *traces.Trace {
@@ -73,7 +74,7 @@ func replayCase(t testing.TB, name, plan string, args ...string) (*Result, *trac
 	out := filepath.Join(t.TempDir(), "run.optrace")
 	r, err := Run(context.Background(), Options{
 		Trace: openTrace(t, filepath.Join("..", "traces", "cases", name+".optrace")), Out: out, Plan: p,
-		Operator: append([]string{zooOperator(t, name)}, args...), MaxGap: 300 * time.Millisecond, Settle: time.Second,
+		Operator: append([]string{zooOperator(t, name)}, args...), MaxGap: 300 * time.Millisecond, Settle: time.Second, Clock: ClockWall,
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -122,7 +123,7 @@ func checkRunTrace(t *testing.T, r *Result, trace *traces.Trace) {
 	}
 	m := trace.Manifest()
 	if m.Source != "sim" || !m.Complete || m.Run == nil || m.Run.Mode != "wall" || m.Run.Deterministic || m.Run.Seed != 5 || len(m.Run.TraceSHA256) != 64 {
-		t.Errorf("manifest: %+v, run %+v", m, m.Run)
+		t.Errorf("source %q, complete %v, run %+v", m.Source, m.Complete, m.Run)
 	}
 	if len(m.Operators) != 1 || m.Operators[0].Process != r.Operator || m.Operators[0].ExitCode == nil || len(m.Operators[0].UserAgents) == 0 {
 		t.Errorf("operators: %+v", m.Operators)
@@ -266,7 +267,7 @@ faults:
 		t.Error("the call whose answer was lost was not committed")
 	}
 	if throttled == nil || throttled.Reason != "TooManyRequests" || !retried {
-		t.Errorf("429: %+v, repeated %v", throttled, retried)
+		t.Errorf("429: %v, repeated %v", throttled != nil, retried)
 	}
 	if failed == nil || failed.Reason != "InternalError" || failed.Verb != "patch" {
 		t.Errorf("500: %+v", failed)
@@ -324,7 +325,7 @@ func TestRunRefuses(t *testing.T) {
 		{"ends at once", Options{Operator: []string{os.Args[0], "-test.run", "^$"}}, cli.ExitCannotRun, "the operator ended before its first call to the API server: exit code 0"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			c.o.Trace = trace
+			c.o.Trace, c.o.Clock = trace, ClockWall
 			if c.o.Out == "" {
 				c.o.Out = filepath.Join(t.TempDir(), "run.optrace")
 			}
@@ -342,7 +343,7 @@ func TestRunRefuses(t *testing.T) {
 // TestRunEnds: a run that is interrupted, and one with a duration, end in order.
 func TestRunEnds(t *testing.T) {
 	trace := openTrace(t, filepath.Join("..", "traces", "cases", "statusloop.optrace"))
-	o := Options{Trace: trace, Operator: []string{zooOperator(t, "statusloop")}, Out: filepath.Join(t.TempDir(), "run.optrace"), Duration: 500 * time.Millisecond}
+	o := Options{Trace: trace, Operator: []string{zooOperator(t, "statusloop")}, Out: filepath.Join(t.TempDir(), "run.optrace"), Duration: 500 * time.Millisecond, Clock: ClockWall}
 	r, err := Run(context.Background(), o)
 	if err != nil {
 		t.Fatal(err)

@@ -182,6 +182,17 @@ func TestScript(t *testing.T) {
 			[]string{"there a/things/x at 10", "change a/things/x"},
 		},
 		{
+			"a deletion that the recorder inferred from a later list",
+			func(s *scene) {
+				s.watch("oprec", traces.Sync, "things", x)
+				s.call("op", "list", "things", 200, "", nil)
+				gone := &traces.WatchEvent{Head: traces.Head{TS: s.tick()}, Type: "DELETED", Stream: "oprec/things", Process: "oprec"}
+				gone.Version, gone.Resource, gone.Namespace, gone.Name, gone.UID = "v1", "things", "a", "x", x.uid
+				s.append(gone)
+			},
+			[]string{"there a/things/x at 10", "delete a/things/x"},
+		},
+		{
 			"a new incarnation, and heartbeats of others",
 			func(s *scene) {
 				s.watch("oprec", traces.Sync, "things", x)

@@ -127,14 +127,23 @@ type answerRule struct {
 	*Answer
 	m       *Machine
 	count   counter
+	given   *Answer // with what the plan leaves open filled in
 	matched int
 }
 
 func (a *Answer) rule(_ int, m *Machine) rule {
 	sel := a.Request
 	sel.N = max(sel.N, a.Nth)
-	return &answerRule{Answer: a, m: m, count: counter{sel: sel}}
+	given := *a
+	if given.Code == "429" && given.RetryAfter == 0 {
+		given.RetryAfter = throttle
+	}
+	return &answerRule{Answer: a, m: m, count: counter{sel: sel}, given: &given}
 }
+
+// throttle is the Retry-After of a 429 that says none: what priority and fairness gives
+// (k8s.io/apiserver/pkg/server/filters/priority-and-fairness.go).
+const throttle = time.Second
 
 func (r *answerRule) arrive(c Call, v *Verdict) {
 	// A read changes nothing, so that 409, which says that another write came first, cannot be its answer.
@@ -145,7 +154,7 @@ func (r *answerRule) arrive(c Call, v *Verdict) {
 		return
 	}
 	r.matched++
-	v.Answer = r.Answer
+	v.Answer = r.given
 	v.Rules = append(v.Rules, r.String())
 }
 

@@ -81,6 +81,9 @@ func (v Verdict) text() string {
 	default:
 		s += "answer " + v.Answer.Code
 	}
+	if v.Answer != nil && v.Answer.RetryAfter > 0 {
+		s += ", retry after " + v.Answer.RetryAfter.String()
+	}
 	if v.Delay > 0 {
 		s += " after " + v.Delay.String()
 	}
