@@ -20,7 +20,8 @@
 // Everybody is let in. The user of a request is the one of its context ([WithUser]), else that of the
 // headers X-Remote-User and X-Remote-Group, else [Admin]: the front door decides, so serve Handler on
 // loopback only. The field manager in managedFields is, as ever, the fieldManager parameter or the
-// beginning of the User-Agent.
+// beginning of the User-Agent. A front door that knows more of its client, such as the process, says so
+// with store.WithClient before it calls Handler.
 //
 // # Guarantees
 //
@@ -31,6 +32,7 @@
 //   - Loaded objects keep uid, resourceVersion, times and managedFields; see [Server.Load].
 //   - Snapshot and restore take microseconds; see [Server.Restore] for what cannot be restored.
 //   - The server's own informers never pass the gate.
+//   - Answers are a real kube-apiserver's: TestAgainstRealServer sends both the same requests.
 //
 // # What it is not
 //
@@ -43,7 +45,8 @@
 //   - Admission is NamespaceLifecycle and nothing else: no webhooks, no admission policies, no quotas,
 //     priorities, tolerations or service account tokens added to pods, no pvc-protection finalizers.
 //     Conversion webhooks are called over the network as they are.
-//   - Authorization allows everything.
+//   - Authorization allows everything; impersonation headers are ignored.
+//   - A watch without timeoutSeconds ends after 30 to 60 minutes of the wall clock, as in a real cluster.
 //   - Lists at resourceVersion 0 give the newest state and honour a limit; a real server answers them
 //     from its watch cache. Bookmarks come when store.Store.Bookmark is called, events expire when
 //     store.Store.Expire is called.

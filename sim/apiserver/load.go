@@ -75,6 +75,9 @@ type recordedObject struct {
 // A custom resource is stored in the version that it was recorded in, as a real cluster would have it
 // after a change of storage version; reading it in another version converts.
 //
+// A built-in object goes through the decoder of its version, as if read from etcd by this version of
+// Kubernetes: fields that it does not know are lost, fields that are new get their defaults.
+//
 // Objects that this API server has no API for are left out and reported in a *LoadError. Any other error
 // leaves the world half loaded.
 //

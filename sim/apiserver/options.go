@@ -27,7 +27,8 @@ type Options struct {
 	// Address is what the API server believes to be reachable at; clients see it in /api. "":
 	// DefaultAddress. Nothing listens there.
 	Address string
-	// Log receives what the embedded API server logs about itself (klog). nil: nothing.
+	// Log receives what the embedded API server logs about itself (klog, which is the process's: what
+	// client-go logs in this process goes there too). nil: nothing.
 	Log io.Writer
 	// Version is the gitVersion that /version reports, as vMAJOR.MINOR.PATCH. "": DefaultVersion.
 	Version string
