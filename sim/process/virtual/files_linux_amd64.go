@@ -138,6 +138,8 @@ func (s *Supervisor) sysOpen(t *thread, a *[6]uint64) {
 	}
 	v, flags := t.p.root.files, a[i+1]
 	switch _, provided := v.files[name]; {
+	case name == "/dev/urandom" || name == "/dev/random":
+		s.giveFile(t, func() (int, error) { return t.p.randomFile() }, flags)
 	case provided && flags&(unix.O_WRONLY|unix.O_RDWR) != 0:
 		s.fail(t, unix.EROFS)
 	case provided:
@@ -150,6 +152,24 @@ func (s *Supervisor) sysOpen(t *thread, a *[6]uint64) {
 	default:
 		s.pass(t)
 	}
+}
+
+// randomBytes is how many random bytes one opening of /dev/urandom has. Everything of today asks getrandom.
+const randomBytes = 1 << 20
+
+// randomFile is an anonymous file of the process's own randomness.
+func (p *proc) randomFile() (int, error) {
+	fd, err := unix.MemfdCreate("urandom", unix.MFD_CLOEXEC)
+	if err != nil {
+		return -1, err
+	}
+	b := make([]byte, randomBytes)
+	p.rng.Read(b)
+	if n, err := unix.Pwrite(fd, b, 0); err != nil || n != len(b) {
+		unix.Close(fd)
+		return -1, unix.ENOSPC
+	}
+	return fd, nil
 }
 
 // namesPid1 says whether the path was really /proc/1: the host's first process must not be opened in its place.

@@ -53,17 +53,16 @@ type thread struct {
 	deadline int64 // 0: none
 	seq      uint64
 
-	key       futexKey
-	bits      uint32
-	clearTid  uint64 // CLONE_CHILD_CLEARTID
-	polled    *pollSet
-	ioFd      int // our copy of the descriptor that it is blocked on
-	ioWant    int16
-	written   int // how much of a blocking write is done
-	sigWait   uint64
-	vforkOf   *thread // the parent that waits for this thread
-	execing   bool
-	spunSince int64
+	key      futexKey
+	bits     uint32
+	clearTid uint64 // CLONE_CHILD_CLEARTID
+	polled   *pollSet
+	ioFd     int // our copy of the descriptor that it is blocked on
+	ioWant   int16
+	written  int // how much of a blocking write is done
+	sigWait  uint64
+	vforkOf  *thread // the parent that waits for this thread
+	spins    bool    // loose because it computes without end
 }
 
 // newThread makes a thread of p; its tid is known only at its first trap.
@@ -184,6 +183,11 @@ func (s *Supervisor) yield(t *thread) {
 		s.ok(t, 0)
 		return
 	}
+	s.handOver(t)
+}
+
+// handOver puts the thread with the token at the end of the queue, with 0 as the result of its call.
+func (s *Supervisor) handOver(t *thread) {
 	t.val, t.errno, t.cont = 0, 0, false
 	s.cur = nil
 	s.enqueue(t)
@@ -196,10 +200,16 @@ const maxIdling = 1000
 // nothing would ever come; and a thread that does nothing else is put to sleep, as a real one would use up real time.
 func (s *Supervisor) idling(t *thread) bool {
 	now := s.readClock()
-	if s.vain++; s.vain < maxIdling || len(s.queue) > 0 {
+	if s.vain++; s.vain < maxIdling {
 		return false
 	}
+	if len(s.queue) > 0 { // what it waits for may be theirs to do
+		s.vain = 0
+		s.handOver(t)
+		return true
+	}
 	s.parkThread(t, parkSleep, now+int64(time.Millisecond))
+	s.vain = maxIdling // the next one in vain sleeps too, unless a thread waits for something in between
 	return true
 }
 
@@ -331,6 +341,7 @@ func (s *Supervisor) arrived(n *notification, root *Process) *thread {
 	switch t.state {
 	case stateLoose:
 		s.loose--
+		t.spins = false
 		s.enqueue(t)
 	case stateNew:
 		// the caller that waits for it puts it in the queue

@@ -208,6 +208,44 @@ func TestCgo(t *testing.T) {
 	differs(t, one, guest(Options{Seed: 2}, path, nil))
 }
 
+// TestC runs a C program, linked both ways, that ends by abort.
+func TestC(t *testing.T) {
+	if _, err := exec.LookPath("gcc"); err != nil {
+		t.Skip("SKIPPED: the C guest needs a C compiler, and there is no gcc on the PATH")
+	}
+	for _, link := range []string{"-static", "-no-pie", "-pie"} {
+		path := filepath.Join(guests, "guest"+link)
+		if out, err := exec.Command("gcc", "-O1", link, "-o", path, "testdata/c/guest.c", "-lpthread", "-lrt").CombinedOutput(); err != nil {
+			if link == "-static" {
+				t.Logf("SKIPPED: no static C library: %s", out)
+				continue
+			}
+			t.Fatalf("%v\n%s", err, out)
+		}
+		one := same(t, runs/2, func(t *testing.T) result {
+			w := newWorld(t, Options{Seed: 1})
+			p := w.start(path, nil, func(s *Spec) { s.Name = "c" })
+			w.run(time.Hour, exited(p))
+			if st, ok := p.Exited(); !ok || st.Signal != int(syscall.SIGABRT) {
+				t.Errorf("%v %+v, want the end by SIGABRT", ok, st)
+			}
+			return w.result()
+		})
+		contains(t, one.out, "2.000 sigwait got 12", "4.000 pause, hits 1", "6.000 sigtimedwait -1 1", "15.000 sigsuspend, hits 4", "18.000 nanosleep -1 rem 7.0",
+			"timer threads 1", "30.000 semaphore, child 5", "39.000 sem_timedwait 1", "40 polled 1", "select 1 0 0", "unix 2 0")
+	}
+}
+
+// TestCollector has garbage collection and preemption by signals, on several threads.
+func TestCollector(t *testing.T) {
+	for _, n := range []int{1, 4} {
+		one := same(t, runs/2, guest(Options{Seed: 1}, "gc", nil, func(s *Spec) {
+			s.Env = []string{fmt.Sprintf("GOMAXPROCS=%d", n), "PATH=/bin"}
+		}))
+		contains(t, one.out, "collections")
+	}
+}
+
 func TestPython(t *testing.T) {
 	python := "/usr/bin/python3"
 	if _, err := os.Stat(python); err != nil {

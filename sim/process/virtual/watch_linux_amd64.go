@@ -35,7 +35,11 @@ func (s *Supervisor) look(t *thread) {
 		return
 	}
 	state := taskState(t.p.pid, t.tid)
-	if state == 0 { // killed from outside
+	if state == 0 || state == 'Z' || state == 'X' {
+		if t.p.pidfd >= 0 && pollFor(t.p.pidfd, 1000) { // by a signal
+			s.processEnded(t.p)
+			return
+		}
 		s.lose(fmt.Sprintf("a thread of %s disappeared", t.p.name()))
 		s.removeThread(t)
 		return
@@ -46,6 +50,7 @@ func (s *Supervisor) look(t *thread) {
 			s.lose(fmt.Sprintf("%s computes for more than %v without a system call, or spins", t.p.name(), s.opt.SpinLimit))
 			// Let others run beside it: what it waits for may be theirs to do.
 			s.setNow(s.now() + int64(10*time.Millisecond))
+			t.spins = true
 			s.letLoose(t)
 		}
 		return
@@ -69,11 +74,24 @@ func (s *Supervisor) letLoose(t *thread) {
 	s.watch.reset()
 }
 
-// awaitLoose gives loose threads a moment of real time before the world is called idle.
+// awaitLoose gives loose threads a moment of real time before the world is called idle, and more to one that was
+// blocked in the kernel and runs again.
 func (s *Supervisor) awaitLoose() bool {
 	n := len(s.queue)
-	_, err := s.receiveAny(nil, 2)
-	return err == nil && len(s.queue) > n
+	for range 200 {
+		_, err := s.receiveAny(nil, 2)
+		if err != nil || len(s.queue) > n {
+			return err == nil
+		}
+		running := false
+		for _, t := range s.order {
+			running = running || t.state == stateLoose && !t.spins && taskState(t.p.pid, t.tid) == 'R'
+		}
+		if !running {
+			return false
+		}
+	}
+	return false
 }
 
 // taskState is the state letter of /proc/PID/task/TID/stat, or 0 if there is none.
