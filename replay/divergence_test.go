@@ -78,7 +78,7 @@ func TestDivergence(t *testing.T) {
 func TestText(t *testing.T) {
 	recorded := []*traces.Request{wrote(8, "delete", "configmaps", "old", "", 200, ``)}
 	r := &Result{
-		Trace: "t", RunDir: "my run.optrace", Operator: "op", KnownBy: "as given", Steps: 2, Applied: 1,
+		Trace: "t", RunDir: "my run.optrace", Operators: []OperatorResult{{Name: "op", KnownBy: "as given"}}, Steps: 2, Applied: 1,
 		Divergence: compare(recorded, nil, newMasker(nil, nil), newMasker(nil, nil)),
 		Skipped:    []StepOutcome{{Step: "delete a/things/x", Seq: 5, Result: actor.Skipped, Detail: "there is no such object"}},
 		Unmatched:  []string{`from "x" matched nothing in hold: {}`},

@@ -45,11 +45,17 @@ type version struct {
 	operator bool
 }
 
+// whose tells the operators' recorded calls and writes from others'.
+type whose interface {
+	Calls(r *traces.Request) bool
+	Manages(manager string) bool
+}
+
 // groupResource tells resources apart whatever version they are read in.
 type groupResource struct{ group, resource string }
 
 // readHistory reads the whole trace. Its memory is that of the distinct versions.
-func readHistory(ctx context.Context, t *traces.Trace, id *Identity) (*history, error) {
+func readHistory(ctx context.Context, t *traces.Trace, id whose) (*history, error) {
 	b := &builder{
 		history: &history{byUID: map[string]*object{}}, id: id, trace: t,
 		apiVersion: map[groupResource]string{}, captured: map[groupResource]bool{},
@@ -88,7 +94,7 @@ type versionKey struct {
 // builder gathers a history.
 type builder struct {
 	*history
-	id    *Identity
+	id    whose
 	trace *traces.Trace
 	// apiVersion is the version in which a resource's objects are kept: the manifest's, else the first seen.
 	apiVersion map[groupResource]string

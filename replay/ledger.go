@@ -11,23 +11,24 @@ import (
 // ledger is a run's trace as it is written, with what the run itself must know of it.
 type ledger struct {
 	out traces.Appender
-	// process is the operator.
-	process string
+	// processes are the operators.
+	processes []string
 
 	mu      sync.Mutex
-	writes  []*traces.Request // the operator's
-	calls   int
+	writes  []*traces.Request // the operators'
+	calls   map[string]int    // by process
 	events  int
 	made    map[string]int // the operator's successful writes by target
 	refs    map[string]actor.Ref
-	agents  []string
+	agents  map[string][]string // by process
 	steps   int64
 	changed chan struct{} // closed, and made anew, by each write of the operator
 }
 
-func newLedger(out traces.Appender, process string) *ledger {
+func newLedger(out traces.Appender, processes ...string) *ledger {
 	return &ledger{
-		out: out, process: process, made: map[string]int{}, refs: map[string]actor.Ref{}, changed: make(chan struct{}),
+		out: out, processes: processes, made: map[string]int{}, refs: map[string]actor.Ref{}, changed: make(chan struct{}),
+		calls: map[string]int{}, agents: map[string][]string{},
 	}
 }
 
@@ -40,7 +41,7 @@ func (l *ledger) Append(r traces.Record) error {
 	case *traces.WatchEvent:
 		l.event(r)
 	case *traces.Request:
-		if r.Process == l.process {
+		if slices.Contains(l.processes, r.Process) {
 			return l.call(r)
 		}
 	}
@@ -53,7 +54,7 @@ func (l *ledger) event(w *traces.WatchEvent) {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if w.Process == l.process {
+	if slices.Contains(l.processes, w.Process) {
 		l.events++
 	}
 	l.refs[w.UID] = actor.Ref{Group: w.Group, Version: w.Version, Resource: w.Resource, Namespace: w.Namespace, Name: w.Name}
@@ -69,8 +70,8 @@ func (l *ledger) call(r *traces.Request) error {
 	kept.Seq = r.Seq
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.calls++
-	l.agent(kept.UserAgent)
+	l.calls[kept.Process]++
+	l.agent(kept.Process, kept.UserAgent)
 	if !isWrite(kept.Verb) {
 		return nil
 	}
@@ -87,9 +88,9 @@ func (l *ledger) call(r *traces.Request) error {
 // maxAgents bounds the user agents that the manifest lists.
 const maxAgents = 32
 
-func (l *ledger) agent(name string) {
-	if name != "" && len(l.agents) < maxAgents && !slices.Contains(l.agents, name) {
-		l.agents = append(l.agents, name)
+func (l *ledger) agent(process, name string) {
+	if known := l.agents[process]; name != "" && len(known) < maxAgents && !slices.Contains(known, name) {
+		l.agents[process] = append(known, name)
 	}
 }
 
@@ -124,7 +125,10 @@ func (l *ledger) next() <-chan struct{} {
 func (l *ledger) counts() (calls, writes, events int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.calls, len(l.writes), l.events
+	for _, n := range l.calls {
+		calls += n
+	}
+	return calls, len(l.writes), l.events
 }
 
 // step numbers a decision.

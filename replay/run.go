@@ -24,141 +24,26 @@ import (
 	"github.com/opreplay/opreplay/traces"
 )
 
-// Options say what to run.
-type Options struct {
-	// Trace is the recording.
-	Trace *traces.Trace
-	// Operator is the operator's command; {kubeconfig} in it stands for the path of the kubeconfig.
-	Operator []string
-	// Env are KEY=VALUE pairs added to the operator's environment.
-	Env []string
-	// Identity tells the operator's recorded calls; the zero value has it found out (Identify).
-	Identity Identity
-	// Plan alters the run; nil is the empty plan.
-	Plan *fault.Plan
-	// Seed replaces the plan's, if it is not 0.
-	Seed uint64
-	// Out is the folder for the run's trace; it must not exist or be empty.
-	Out string
-	// Duration ends the run that long after the operator's first call; 0: when the recording's time is over.
-	Duration time.Duration
-	// MaxGap bounds the waits between two of the outsiders' changes, and after the last; 0: DefaultMaxGap,
-	// negative: as recorded.
-	MaxGap time.Duration
-	// Settle is how long the run goes on after that; 0: DefaultSettle.
-	Settle time.Duration
-	// Patience is how long an outsider's change waits for what the operator had written before it in the
-	// recording; 0: DefaultPatience without faults and not at all with them; negative: not at all.
-	Patience time.Duration
-	// Grace is how long the operator may take to end after SIGTERM; 0: DefaultGrace.
-	Grace time.Duration
-	// Tool is the program and version for the manifest.
-	Tool string
-	// Stderr gets the operator's output too; nil: only the trace gets it.
-	Stderr io.Writer
-	// Progress shows a line on a terminal; nil shows none.
-	Progress *cli.Progress
-	// Clock is what the operator lives by; "" is ClockAuto.
-	Clock Clock
-	// Start is the virtual time at which the operator starts; zero: that of its first call in the recording.
-	Start time.Time
-}
-
-// Clock is what the operator of a run lives by.
-type Clock string
-
-// The clocks.
-const (
-	// ClockVirtual: the world's clock, which jumps from one thing that happens to the next. The run is a
-	// function of trace, binary, plan and seed. linux/amd64 only.
-	ClockVirtual Clock = "virtual"
-	// ClockWall: the clock on the wall, everywhere; two runs differ.
-	ClockWall Clock = "wall"
-	// ClockAuto: virtual where that works, else wall, with a note that says why.
-	ClockAuto Clock = "auto"
-)
-
-// Defaults of Options.
-const (
-	DefaultMaxGap   = 10 * time.Second
-	DefaultSettle   = time.Second
-	DefaultPatience = 5 * time.Second
-	DefaultGrace    = 10 * time.Second
-)
-
 // firstCall is how long an operator may take to make its first call.
 const firstCall = 30 * time.Second
-
-// Result is what came of a run.
-type Result struct {
-	Trace    string `json:"trace"` // the recording
-	RunDir   string `json:"run"`   // the run's own trace
-	Operator string `json:"operator"`
-	// KnownBy says how the operator's recorded calls were told from others'.
-	KnownBy    string      `json:"knownBy"`
-	Divergence *Divergence `json:"divergence"`
-	// Steps is the number of the outsiders' recorded changes, Applied of those that the run took; Skipped
-	// are those that did not fit.
-	Steps   int           `json:"steps"`
-	Applied int           `json:"applied"`
-	Skipped []StepOutcome `json:"skipped,omitempty"`
-	// NotReached is the number of steps whose time did not come.
-	NotReached int `json:"notReached,omitempty"`
-	// Exit is how the operator ended; ExitEarly that it did so by itself.
-	Exit      process.Exit `json:"exit"`
-	ExitEarly bool         `json:"exitEarly"`
-	// Unmatched are selectors of the plan that met nothing.
-	Unmatched []string `json:"unmatched,omitempty"`
-	// Notes are things worth knowing, such as resources that the simulated API server does not have.
-	Notes []string `json:"notes,omitempty"`
-
-	// Recorded and Took are the recording's span and the run's, from the operator's first call.
-	Recorded time.Duration `json:"recordedNanoseconds"`
-	Took     time.Duration `json:"tookNanoseconds"`
-	// Wall is the whole of Run, CPU what this process used in it, OperatorCPU what the operator did.
-	Wall        time.Duration `json:"wallNanoseconds"`
-	CPU         time.Duration `json:"cpuNanoseconds"`
-	OperatorCPU time.Duration `json:"operatorCPUNanoseconds"`
-	Calls       int           `json:"calls"`
-	Events      int           `json:"events"`
-
-	// Clock is what the operator lived by; Deterministic whether another run of the same trace, binary, plan
-	// and seed gives the same bytes, and Reasons why not.
-	Clock         Clock    `json:"clock"`
-	Deterministic bool     `json:"deterministic"`
-	Reasons       []string `json:"reasons,omitempty"`
-	// WorldSteps are the steps of the world, Traps the operator's system calls that the clock stopped, Jumps
-	// the clock's.
-	WorldSteps int64  `json:"worldSteps,omitempty"`
-	Traps      uint64 `json:"traps,omitempty"`
-	Jumps      uint64 `json:"jumps,omitempty"`
-	// Hash is the SHA-256 over the run's tables: equal for runs that are equal byte for byte.
-	Hash string `json:"hash"`
-}
 
 // Run plays a recording back against the operator's binary and compares. One run at a time in a process: see
 // apiserver.ErrSecondServer.
 func Run(ctx context.Context, o Options) (*Result, error) {
 	began, cpu := time.Now(), cpuTime()
 	o.complete()
-	if err := process.Look(o.Operator); err != nil {
-		return nil, err
-	}
-	id, err := Identify(ctx, o.Trace, o.Identity, o.Operator[0])
+	ops, err := resolve(ctx, &o)
 	if err != nil {
 		return nil, err
 	}
-	h, err := readHistory(ctx, o.Trace, &id)
+	h, err := readHistory(ctx, o.Trace, anyOf(ops))
 	if err != nil {
 		return nil, err
 	}
 	if h.first == nil && !h.managed {
-		return nil, cli.Usagef("%s: no call or write in it is the operator's (%s)", o.Trace.Dir(), id.How)
+		return nil, cli.Usagef("%s: no call or write in it is the operator's (%s)", o.Trace.Dir(), anyOf(ops).knownBy())
 	}
-	r := &run{o: o, id: id, script: makeScript(h), name: id.Process}
-	if r.name == "" {
-		r.name = filepath.Base(o.Operator[0])
-	}
+	r := &run{o: o, ops: ops, script: makeScript(h)}
 	if err := r.chooseClock(); err != nil {
 		return nil, err
 	}
@@ -195,37 +80,11 @@ func (r *run) chooseClock() error {
 	return nil
 }
 
-func (o *Options) complete() {
-	if o.Plan == nil {
-		o.Plan = &fault.Plan{}
-	}
-	if o.Seed != 0 {
-		o.Plan = &fault.Plan{Seed: o.Seed, Faults: o.Plan.Faults}
-	}
-	def := func(d *time.Duration, to time.Duration) {
-		if *d == 0 {
-			*d = to
-		}
-	}
-	def(&o.MaxGap, DefaultMaxGap)
-	def(&o.Settle, DefaultSettle)
-	def(&o.Grace, DefaultGrace)
-	if len(o.Plan.Faults) > 0 {
-		// The plan says what comes before what.
-		def(&o.Patience, -1)
-	}
-	def(&o.Patience, DefaultPatience)
-	if o.Progress == nil {
-		o.Progress = &cli.Progress{}
-	}
-}
-
 // run is one run under way.
 type run struct {
 	o      Options
-	id     Identity
+	ops    anyOf
 	script *Script
-	name   string // the operator's process
 
 	clock   interface{ Now() time.Time } // the run's time
 	writer  *traces.Writer
@@ -276,13 +135,7 @@ func (r *run) run(ctx context.Context) (result *Result, err error) {
 	}
 	defer r.server.Close()
 	defer r.capture.stop()
-	door, err := r.open()
-	if err != nil {
-		return nil, cli.CannotRun(err)
-	}
-	defer door.close()
-	result, err = r.play(ctx, door)
-	if err != nil {
+	if result, err = r.play(ctx); err != nil {
 		return nil, err
 	}
 	r.o.Progress.Set("comparing")
@@ -302,7 +155,7 @@ func (r *run) create() error {
 	w, err := traces.Create(r.o.Out, traces.Manifest{
 		Created: r.clock.Now(), Tool: r.o.Tool, Source: "sim",
 		Cluster:    traces.Cluster{Version: apiserver.DefaultVersion},
-		Operators:  []traces.Operator{r.operator()},
+		Operators:  r.operators(nil),
 		Resources:  source.Resources,
 		Namespaces: source.Namespaces,
 		Redaction:  source.Redaction,
@@ -315,7 +168,7 @@ func (r *run) create() error {
 		return err
 	}
 	r.writer = w
-	r.ledger = newLedger(w, r.name)
+	r.ledger = newLedger(w, r.names()...)
 	return nil
 }
 
@@ -327,17 +180,40 @@ func (r *run) startTime() time.Time {
 	return r.script.Start
 }
 
-func (r *run) operator() traces.Operator {
-	op := traces.Operator{Process: r.name, Command: r.o.Operator, FieldManagers: r.id.FieldManagers}
-	if u := r.id.user(); u != "" {
-		op.Users = []string{u}
+func (r *run) names() (all []string) {
+	for _, op := range r.ops {
+		all = append(all, op.Name)
 	}
-	return op
+	return all
+}
+
+// operators describes them for the manifest; ENDS says how they ended, once they have.
+func (r *run) operators(ends []OperatorResult) (all []traces.Operator) {
+	for i, op := range r.ops {
+		d := traces.Operator{Process: op.Name, Command: op.Command, FieldManagers: op.Identity.FieldManagers}
+		if u := op.Identity.user(); u != "" {
+			d.Users = []string{u}
+		}
+		if ends != nil {
+			d.UserAgents = r.ledger.agents[op.Name]
+			d.ExitCode, d.ExitedByRecord = &ends[i].Exit.Code, ends[i].Exit.Stopped
+		}
+		all = append(all, d)
+	}
+	return all
+}
+
+// ended is what became of an operator.
+func (r *run) ended(op *Operator, exit process.Exit) OperatorResult {
+	r.decide("process", "end "+op.Name+": "+exit.String(), "")
+	return OperatorResult{
+		Name: op.Name, KnownBy: op.Identity.How, Calls: r.ledger.calls[op.Name], Exit: exit, ExitEarly: !exit.Stopped,
+	}
 }
 
 // serve starts the API server in the state in which the operator found the cluster.
 func (r *run) serve(ctx context.Context) error {
-	r.gateway = newGateway(fault.NewMachine(r.o.Plan, fault.Options{Operator: r.name}), newHints(r.script.Writes), r.decide)
+	r.gateway = newGateway(fault.NewMachine(r.o.Plan, fault.Options{Operator: r.ops[0].Name}), newHints(r.script.Writes), r.decide)
 	s, err := apiserver.New(ctx, apiserver.Options{Seed: r.o.Plan.Seed, Clock: r.clock.Now, Gate: r.gateway})
 	if err != nil {
 		return err
@@ -390,13 +266,10 @@ func (r *run) captureAll() error {
 const outsider = "kubernetes-admin"
 
 func (r *run) userOf(q *http.Request) string {
-	if processOf(q.Context()) == "" {
-		return outsider
+	if op := r.ops.named(processOf(q.Context())); op != nil {
+		return op.user().Name
 	}
-	if u := r.id.user(); u != "" {
-		return u
-	}
-	return apiserver.Admin.Name
+	return outsider
 }
 
 // decide notes a decision of the run.
@@ -408,7 +281,7 @@ func (r *run) decide(kind, subject, rule string) {
 	})
 }
 
-// door is what the operator's calls come in by.
+// door is what an operator's calls come in by.
 type door struct {
 	server     *http.Server
 	kubeconfig string
@@ -416,23 +289,19 @@ type door struct {
 
 func (d *door) close() { _ = d.server.Close() }
 
-// open listens on loopback and writes the kubeconfig.
-func (r *run) open() (*door, error) {
+// open listens on loopback for an operator and writes its kubeconfig.
+func (r *run) open(op *Operator) (*door, error) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return nil, err
 	}
 	handler := r.tap.Handler(r.gateway)
-	user := r.id.user()
 	d := &door{
-		kubeconfig: filepath.Join(r.dir, "kubeconfig"),
+		kubeconfig: filepath.Join(r.dir, "kubeconfig-"+op.Name),
 		server: &http.Server{
 			Handler: http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
-				ctx := withProcess(q.Context(), r.name)
-				if user != "" {
-					ctx = apiserver.WithUser(ctx, apiserver.User{Name: user, Groups: []string{"system:serviceaccounts", "system:masters"}})
-				}
-				handler.ServeHTTP(w, q.WithContext(ctx))
+				ctx := withProcess(q.Context(), op.Name)
+				handler.ServeHTTP(w, q.WithContext(apiserver.WithUser(ctx, op.user())))
 			}),
 			ReadHeaderTimeout: time.Minute,
 			ErrorLog:          log.New(io.Discard, "", 0),
@@ -463,13 +332,13 @@ current-context: opsim
 `, server)
 }
 
-// start starts the operator.
-func (r *run) start(d *door) (process.Process, error) {
-	home := filepath.Join(r.dir, "home")
+// start starts an operator.
+func (r *run) start(op *Operator, d *door) (process.Process, error) {
+	home := filepath.Join(r.dir, "home-"+op.Name)
 	if err := os.Mkdir(home, 0o700); err != nil {
 		return nil, cli.CannotRun(err)
 	}
-	log := process.LogTo(r.ledger, r.name, r.clock.Now)
+	log := process.LogTo(r.ledger, op.Name, r.clock.Now)
 	output := log
 	if w := r.o.Stderr; w != nil {
 		output = func(stream, line string) {
@@ -478,41 +347,79 @@ func (r *run) start(d *door) (process.Process, error) {
 		}
 	}
 	return process.Wall{}.Start(process.Spec{
-		Name: r.name, Command: r.o.Operator, Kubeconfig: d.kubeconfig, Home: home, Env: r.o.Env, Output: output,
+		Name: op.Name, Command: op.Command, Kubeconfig: d.kubeconfig, Home: home, Env: r.o.Env, Output: output,
 	})
 }
 
-// play runs the operator and the outsiders.
-func (r *run) play(ctx context.Context, d *door) (*Result, error) {
-	p, err := r.start(d)
-	if err != nil {
+// play runs the operators and the outsiders.
+func (r *run) play(ctx context.Context) (*Result, error) {
+	running := make([]process.Process, 0, len(r.ops))
+	for _, op := range r.ops {
+		d, err := r.open(op)
+		if err != nil {
+			return nil, cli.CannotRun(err)
+		}
+		defer d.close()
+		p, err := r.start(op, d)
+		if err != nil {
+			return nil, err
+		}
+		defer p.Stop(0)
+		running = append(running, p)
+		r.decide("process", "start "+op.Name, "")
+	}
+	r.o.Progress.Set("waiting for the operator's first call")
+	over := allDone(running)
+	if err := r.firstCall(ctx, running, over); err != nil {
 		return nil, err
 	}
-	defer p.Stop(0)
-	r.decide("process", "start "+r.name, "")
-	r.o.Progress.Set("waiting for the operator's first call")
-	timer := time.NewTimer(firstCall)
-	defer timer.Stop()
-	select {
-	case <-r.gateway.arrived:
-	case <-p.Done():
-		return nil, cli.CannotRun(fmt.Errorf("the operator ended before its first call to the API server: %s; its output is in %s", p.Exit(), r.o.Out))
-	case <-timer.C:
-		return nil, cli.CannotRun(fmt.Errorf("the operator made no call to the API server within %s; if it takes its kubeconfig by a flag, write {kubeconfig} in the command", firstCall))
-	case <-ctx.Done():
-		return nil, cli.CannotRun(ctx.Err())
-	}
 	s := newStage(r, handlerTransport{r.tap.Handler(r.gateway)})
-	s.ended = p.Done()
+	s.ended = over
 	if err := s.play(ctx); err != nil {
 		return nil, err
 	}
 	result := s.result()
-	result.Exit = p.Stop(r.o.Grace)
-	result.ExitEarly = !result.Exit.Stopped
-	result.OperatorCPU = p.CPU()
-	r.decide("process", "end "+r.name+": "+result.Exit.String(), "")
+	for i, p := range running {
+		result.Operators = append(result.Operators, r.ended(r.ops[i], p.Stop(r.o.Grace)))
+		result.OperatorCPU += p.CPU()
+	}
 	return result, nil
+}
+
+// firstCall waits for the first call of any operator.
+func (r *run) firstCall(ctx context.Context, running []process.Process, over <-chan struct{}) error {
+	timer := time.NewTimer(firstCall)
+	defer timer.Stop()
+	select {
+	case <-r.gateway.arrived:
+		return nil
+	case <-over:
+		return r.endedTooEarly(running[0].Exit())
+	case <-timer.C:
+		return r.noCall()
+	case <-ctx.Done():
+		return cli.CannotRun(ctx.Err())
+	}
+}
+
+func (r *run) endedTooEarly(exit process.Exit) error {
+	return cli.CannotRun(fmt.Errorf("the operator ended before its first call to the API server: %s; its output is in %s", exit, r.o.Out))
+}
+
+func (r *run) noCall() error {
+	return cli.CannotRun(fmt.Errorf("the operator made no call to the API server within %s; if it takes its kubeconfig by a flag, write {kubeconfig} in the command", firstCall))
+}
+
+// allDone is closed when all processes have ended.
+func allDone(all []process.Process) <-chan struct{} {
+	done := make(chan struct{})
+	go func() { // ends with the processes
+		for _, p := range all {
+			<-p.Done()
+		}
+		close(done)
+	}()
+	return done
 }
 
 // finish completes the trace and compares.
@@ -523,10 +430,8 @@ func (r *run) finish(result *Result, unmatched []fault.Unmatched, losses []trace
 	for _, l := range losses {
 		r.writer.Lose(l)
 	}
-	op := r.operator()
-	op.UserAgents, op.ExitCode, op.ExitedByRecord = r.ledger.agents, &result.Exit.Code, result.Exit.Stopped
 	if err := r.writer.Update(func(m *traces.Manifest) {
-		m.Operators = []traces.Operator{op}
+		m.Operators = r.operators(result.Operators)
 		m.Run.Deterministic, m.Run.Reason = result.Deterministic, strings.Join(result.Reasons, "; ")
 	}); err != nil {
 		return cli.CannotRun(fmt.Errorf("write the trace %s: %w", r.o.Out, err))
@@ -535,7 +440,6 @@ func (r *run) finish(result *Result, unmatched []fault.Unmatched, losses []trace
 	result.Divergence = compare(recorded, run, newMasker(r.script.Refs, recorded), newMasker(r.ledger.refs, run))
 	result.Calls, _, result.Events = r.ledger.counts()
 	result.Trace, result.RunDir = r.o.Trace.Dir(), r.o.Out
-	result.Operator, result.KnownBy = r.name, r.id.How
 	result.Notes, result.Clock = r.notes, r.o.Clock
 	result.Recorded = r.script.Span
 	return nil

@@ -74,7 +74,7 @@ func replayCase(t testing.TB, name, plan string, args ...string) (*Result, *trac
 	out := filepath.Join(t.TempDir(), "run.optrace")
 	r, err := Run(context.Background(), Options{
 		Trace: openTrace(t, filepath.Join("..", "traces", "cases", name+".optrace")), Out: out, Plan: p,
-		Operator: append([]string{zooOperator(t, name)}, args...), MaxGap: 300 * time.Millisecond, Settle: time.Second, Clock: ClockWall,
+		Operators: []Operator{{Command: append([]string{zooOperator(t, name)}, args...)}}, MaxGap: 300 * time.Millisecond, Settle: time.Second, Clock: ClockWall,
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -106,7 +106,7 @@ func TestRunMakesAllWritesAgain(t *testing.T) {
 			if d.Recorded == 0 || d.Again != d.Recorded || d.Equal != d.Recorded {
 				t.Errorf("not all writes were made again:\n%s", text.String())
 			}
-			if r.Applied != r.Steps || r.Steps == 0 || r.ExitEarly {
+			if r.Applied != r.Steps || r.Steps == 0 || r.Operators[0].ExitEarly {
 				t.Errorf("not all changes were applied:\n%s", text.String())
 			}
 			checkRunTrace(t, r, trace)
@@ -125,7 +125,7 @@ func checkRunTrace(t *testing.T, r *Result, trace *traces.Trace) {
 	if m.Source != "sim" || !m.Complete || m.Run == nil || m.Run.Mode != "wall" || m.Run.Deterministic || m.Run.Seed != 5 || len(m.Run.TraceSHA256) != 64 {
 		t.Errorf("source %q, complete %v, run %+v", m.Source, m.Complete, m.Run)
 	}
-	if len(m.Operators) != 1 || m.Operators[0].Process != r.Operator || m.Operators[0].ExitCode == nil || len(m.Operators[0].UserAgents) == 0 {
+	if len(m.Operators) != 1 || m.Operators[0].Process != r.Operators[0].Name || m.Operators[0].ExitCode == nil || len(m.Operators[0].UserAgents) == 0 {
 		t.Errorf("operators: %+v", m.Operators)
 	}
 	// Every successful write is followed by what it brought about, in the rows of the whole cluster.
@@ -140,7 +140,7 @@ func checkRunTrace(t *testing.T, r *Result, trace *traces.Trace) {
 		if q.Process == captureProcess {
 			t.Errorf("the run's own call is in the trace: %+v", q)
 		}
-		if q.Process != r.Operator {
+		if q.Process != r.Operators[0].Name {
 			continue
 		}
 		calls++
@@ -151,7 +151,7 @@ func checkRunTrace(t *testing.T, r *Result, trace *traces.Trace) {
 	if calls != r.Calls || calls == 0 {
 		t.Errorf("%d calls of the operator in the trace, %d counted", calls, r.Calls)
 	}
-	logged := slices.ContainsFunc(rows[traces.Log](t, trace), func(l *traces.Log) bool { return l.Process == r.Operator && l.Level != "" })
+	logged := slices.ContainsFunc(rows[traces.Log](t, trace), func(l *traces.Log) bool { return l.Process == r.Operators[0].Name && l.Level != "" })
 	if !logged {
 		t.Error("no line of the operator's log was understood")
 	}
@@ -318,11 +318,12 @@ func TestRunRefuses(t *testing.T) {
 		code int
 		want string
 	}{
-		{"no such command", Options{Operator: []string{"./gone"}}, cli.ExitUsage, `operator command "./gone": no such file`},
-		{"no command", Options{}, cli.ExitUsage, `empty; want the operator's program`},
-		{"a folder with something in it", Options{Operator: []string{os.Args[0]}, Out: dir}, cli.ExitUsage, "is not empty"},
-		{"nobody", Options{Operator: []string{os.Args[0]}, Identity: Identity{Process: "nobody"}}, cli.ExitUsage, "no call or write in it is the operator's"},
-		{"ends at once", Options{Operator: []string{os.Args[0], "-test.run", "^$"}}, cli.ExitCannotRun, "the operator ended before its first call to the API server: exit code 0"},
+		{"no such command", Options{Operators: []Operator{{Command: []string{"./gone"}}}}, cli.ExitUsage, `operator command "./gone": no such file`},
+		{"no operator", Options{}, cli.ExitUsage, `no operator to run`},
+		{"no command", Options{Operators: []Operator{{}}}, cli.ExitUsage, `empty; want the operator's program`},
+		{"a folder with something in it", Options{Operators: []Operator{{Command: []string{os.Args[0]}}}, Out: dir}, cli.ExitUsage, "is not empty"},
+		{"nobody", Options{Operators: []Operator{{Command: []string{os.Args[0]}, Identity: Identity{Process: "nobody"}}}}, cli.ExitUsage, "no call or write in it is the operator's"},
+		{"ends at once", Options{Operators: []Operator{{Command: []string{os.Args[0], "-test.run", "^$"}}}}, cli.ExitCannotRun, "the operator ended before its first call to the API server: exit code 0"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			c.o.Trace, c.o.Clock = trace, ClockWall
@@ -343,13 +344,13 @@ func TestRunRefuses(t *testing.T) {
 // TestRunEnds: a run that is interrupted, and one with a duration, end in order.
 func TestRunEnds(t *testing.T) {
 	trace := openTrace(t, filepath.Join("..", "traces", "cases", "statusloop.optrace"))
-	o := Options{Trace: trace, Operator: []string{zooOperator(t, "statusloop")}, Out: filepath.Join(t.TempDir(), "run.optrace"), Duration: 500 * time.Millisecond, Clock: ClockWall}
+	o := Options{Trace: trace, Operators: []Operator{{Command: []string{zooOperator(t, "statusloop")}}}, Out: filepath.Join(t.TempDir(), "run.optrace"), Duration: 500 * time.Millisecond, Clock: ClockWall}
 	r, err := Run(context.Background(), o)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if r.NotReached == 0 || r.Took > 5*time.Second || !r.Exit.Stopped {
-		t.Errorf("took %s, %d steps not reached, exit %s", r.Took, r.NotReached, r.Exit)
+	if r.NotReached == 0 || r.Took > 5*time.Second || !r.Operators[0].Exit.Stopped {
+		t.Errorf("took %s, %d steps not reached, exit %s", r.Took, r.NotReached, r.Operators[0].Exit)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()

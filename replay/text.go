@@ -15,11 +15,8 @@ const maxRows = 30
 func (r *Result) Text(w io.Writer) error {
 	p := &printer{w: w}
 	d := r.Divergence
-	p.line("%s ran %s against %s (recorded: %s); %d calls, %d watch events", r.Operator, short(r.Took), r.Trace, short(r.Recorded), r.Calls, r.Events)
-	p.line("the operator's recorded calls are known %s", r.KnownBy)
-	if r.ExitEarly {
-		p.line("the operator ended by itself: %s", r.Exit)
-	}
+	p.line("%s ran %s against %s (recorded: %s); %d calls, %d watch events", r.names(), short(r.Took), r.Trace, short(r.Recorded), r.Calls, r.Events)
+	p.operators(r.Operators)
 	if d.Recorded == 0 {
 		p.line("the recording has no write of the operator's; it made %d here", d.Run)
 	} else {
@@ -52,6 +49,30 @@ func (r *Result) Text(w io.Writer) error {
 	p.line("trace of the run: %s", r.RunDir)
 	p.line("  opsim analyze %s", quoted(r.RunDir))
 	return p.err
+}
+
+func (r *Result) names() string {
+	var all []string
+	for i := range r.Operators {
+		all = append(all, r.Operators[i].Name)
+	}
+	return strings.Join(all, ", ")
+}
+
+// operators says of each, when there are several, what it did, and how it ended if it did so by itself.
+func (p *printer) operators(all []OperatorResult) {
+	for i := range all {
+		op := &all[i]
+		if i == 0 || op.KnownBy != all[i-1].KnownBy {
+			p.line("the operator's recorded calls are known %s", op.KnownBy)
+		}
+		if len(all) > 1 {
+			p.line("  %s: %d calls", op.Name, op.Calls)
+		}
+		if op.ExitEarly {
+			p.line("  %s ended by itself: %s", op.Name, op.Exit)
+		}
+	}
 }
 
 type printer struct {

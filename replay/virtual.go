@@ -6,10 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/netip"
-	"os/exec"
-	"path/filepath"
 	"slices"
-	"strings"
 	"syscall"
 	"time"
 
@@ -19,7 +16,6 @@ import (
 	"github.com/opreplay/opreplay/sim/apiserver"
 	"github.com/opreplay/opreplay/sim/fault"
 	"github.com/opreplay/opreplay/sim/front"
-	"github.com/opreplay/opreplay/sim/process"
 	"github.com/opreplay/opreplay/sim/process/virtual"
 	"github.com/opreplay/opreplay/sim/store"
 	"github.com/opreplay/opreplay/sim/wire"
@@ -41,11 +37,12 @@ type virtualRun struct {
 	sup   *virtual.Supervisor
 	world *sim.World
 	door  *front.Door
-	op    *virtual.Process
-	stage *virtualStage
+	// guests are the operators' processes in the order of Options, processes the same by name.
+	guests    []*guest
+	processes map[string]*guest
+	stage     *virtualStage
 	// first is the virtual time of the operator's first call; 0 before it.
 	first int64
-	lines map[string]*lineSplitter
 
 	machine  *fault.Machine
 	rows     *apicall.Tap    // of the whole cluster's record
@@ -53,7 +50,7 @@ type virtualRun struct {
 }
 
 func (r *run) playVirtual(ctx context.Context) (result *Result, err error) {
-	v := &virtualRun{run: r, lines: map[string]*lineSplitter{}, observed: map[string]bool{}}
+	v := &virtualRun{run: r, processes: map[string]*guest{}, observed: map[string]bool{}}
 	v.sup, err = virtual.New(virtual.Options{Seed: r.o.Plan.Seed, Start: r.startTime(), Network: v})
 	if err != nil {
 		return nil, cli.CannotRun(err)
@@ -91,7 +88,7 @@ func (v *virtualRun) serve(ctx context.Context) error {
 		Process: func(q *http.Request) string { return front.ProcessOf(q) },
 		User:    func(q *http.Request) string { return q.Header.Get("X-Remote-User") },
 	})
-	v.machine = fault.NewMachine(v.o.Plan, fault.Options{Operator: v.name})
+	v.machine = fault.NewMachine(v.o.Plan, fault.Options{Operator: v.ops[0].Name})
 	known := newHints(v.script.Writes)
 	v.door = front.New(front.Options{
 		World: v.world, Handler: s.Handler(), Tap: v.tap, Faults: v.machine,
@@ -131,7 +128,7 @@ func (v *virtualRun) observeAll() error {
 
 // arrived is told of every call when it arrives: the first one starts the script.
 func (v *virtualRun) arrived(c fault.Call) {
-	if v.first == 0 && c.Client == v.name {
+	if v.first == 0 && v.processes[c.Client] != nil {
 		v.first = v.world.Nanos()
 		v.stage.start()
 	}
@@ -152,11 +149,8 @@ func (v *virtualRun) decided(s sim.Step) error {
 // Connect implements virtual.Network.
 func (v *virtualRun) Connect(p *virtual.Process, network string, addr netip.AddrPort, st *virtual.Stream) error {
 	if network == "tcp" && addr == virtualServer {
-		c := front.Client{Process: p.Spec().Name, User: apiserver.Admin.Name, Groups: apiserver.Admin.Groups}
-		if u := v.id.user(); u != "" {
-			c.User, c.Groups = u, []string{"system:serviceaccounts", "system:masters"}
-		}
-		v.door.Accept(c, byteStream{st}, wire.Options{})
+		u := v.processes[p.Spec().Name].op.user()
+		v.door.Accept(front.Client{Process: p.Spec().Name, User: u.Name, Groups: u.Groups}, byteStream{st}, wire.Options{})
 		return nil
 	}
 	_ = v.ledger.Append(&traces.KernelEvent{ // an error of the trace comes back when it is closed
@@ -172,86 +166,43 @@ func (v *virtualRun) Listen(*virtual.Process, netip.AddrPort) {}
 // Unlisten implements virtual.Network.
 func (v *virtualRun) Unlisten(*virtual.Process, netip.AddrPort) {}
 
-// startOperator starts the process. All that it sees is the same on every machine but the binary's path.
-func (v *virtualRun) startOperator() error {
-	path, err := exec.LookPath(v.o.Operator[0])
-	if err == nil {
-		path, err = filepath.Abs(path)
-	}
-	if err != nil {
-		return cli.Usagef("operator command %q: %w", v.o.Operator[0], err)
-	}
-	args := []string{filepath.Base(path)}
-	for _, a := range v.o.Operator[1:] {
-		args = append(args, strings.ReplaceAll(a, process.Placeholder, virtualKubeconfig))
-	}
-	env := append(virtual.GoEnv(),
-		"KUBECONFIG="+virtualKubeconfig, "HOME="+virtualHome, "TMPDIR=/tmp", "LANG=C.UTF-8",
-		"HOSTNAME="+v.name+"-0", "POD_NAME="+v.name+"-0", "POD_NAMESPACE=default")
-	v.op, err = v.sup.Start(virtual.Spec{
-		Name: v.name, Path: path, Args: args, Env: append(env, v.o.Env...), Dir: "/",
-		Hostname: v.name + "-0",
-		Files:    map[string][]byte{virtualKubeconfig: []byte(kubeconfig("http://" + virtualServer.String()))},
-		Stdout:   v.output("stdout"), Stderr: v.output("stderr"),
-	})
-	if err != nil {
-		return cli.CannotRun(err)
-	}
-	return nil
-}
-
-// output takes what the operator writes on one stream.
-func (v *virtualRun) output(stream string) func([]byte, time.Time) {
-	var at time.Time
-	log := process.LogTo(v.ledger, v.name, func() time.Time { return at })
-	s := &lineSplitter{line: func(line string) {
-		log(stream, line)
-		if v.o.Stderr != nil {
-			_, _ = fmt.Fprintln(v.o.Stderr, line)
-		}
-	}}
-	v.lines[stream] = s
-	return func(p []byte, when time.Time) {
-		at = when
-		s.write(p)
-	}
-}
-
-// play runs the operator and the outsiders to the end.
+// play runs the operators and the outsiders to the end.
 func (v *virtualRun) play(ctx context.Context) (*Result, error) {
 	v.stage = newVirtualStage(v)
-	if err := v.startOperator(); err != nil {
-		return nil, err
+	for _, op := range v.ops {
+		if err := v.start(op); err != nil {
+			return nil, err
+		}
 	}
-	v.decide("process", "start "+v.name, "")
 	if err := v.steps(ctx); err != nil {
 		return nil, err
 	}
 	if v.first == 0 {
-		if status, ended := v.op.Exited(); ended {
-			return nil, cli.CannotRun(fmt.Errorf("the operator ended before its first call to the API server: %s; its output is in %s", exitOf(status, false), v.o.Out))
+		if v.over() {
+			return nil, v.endedTooEarly(v.guests[0].exit())
 		}
-		return nil, cli.CannotRun(fmt.Errorf("the operator made no call to the API server within %s of its time; if it takes its kubeconfig by a flag, write {kubeconfig} in the command", firstCall))
+		return nil, v.noCall()
 	}
 	if err := v.stage.end(ctx); err != nil {
 		return nil, err
 	}
 	took := time.Duration(v.world.Nanos() - v.first)
-	exit, err := v.stop(ctx)
-	if err != nil {
+	if err := v.stop(ctx); err != nil {
 		return nil, err
 	}
 	result := v.stage.result()
-	result.Took, result.Exit, result.ExitEarly = took, exit, !exit.Stopped
-	v.decide("process", "end "+v.name+": "+exit.String(), "")
+	result.Took = took
+	for _, g := range v.guests {
+		result.Operators = append(result.Operators, v.ended(g.op, g.exit()))
+	}
 	v.account(result)
 	return result, v.finish(result, v.machine.Report(), slices.Concat(v.tap.Losses(), v.rows.Losses()))
 }
 
-// steps steps the world until its limit, its rest, or the operator's end.
+// steps steps the world until its limit, its rest, or the end of all operators.
 func (v *virtualRun) steps(ctx context.Context) error {
 	for n := 0; ; n++ {
-		if _, ended := v.op.Exited(); ended {
+		if v.over() {
 			return nil
 		}
 		_, err := v.world.Step(ctx)
@@ -279,32 +230,26 @@ func (v *virtualRun) elapsed() time.Duration {
 	return time.Duration(v.world.Nanos() - v.first)
 }
 
-// stop asks the operator to end, and makes it after the grace.
-func (v *virtualRun) stop(ctx context.Context) (process.Exit, error) {
-	if status, ended := v.op.Exited(); ended {
-		return exitOf(status, false), nil
-	}
-	if err := v.op.Signal(syscall.SIGTERM); err != nil {
-		return process.Exit{}, cli.CannotRun(fmt.Errorf("stop the operator: %w", err))
+// stop asks the operators to end, and makes them after the grace.
+func (v *virtualRun) stop(ctx context.Context) error {
+	for _, g := range v.guests {
+		if g.ended() {
+			continue
+		}
+		g.stopped = true
+		if err := g.proc.Signal(syscall.SIGTERM); err != nil {
+			return cli.CannotRun(fmt.Errorf("stop %s: %w", g.op.Name, err))
+		}
 	}
 	v.world.SetLimit(v.world.Nanos() + int64(v.o.Grace))
 	if err := v.steps(ctx); err != nil {
-		return process.Exit{}, err
+		return err
 	}
-	v.op.Kill() // nothing, if it has ended
-	for _, s := range v.lines {
-		s.flush()
+	for _, g := range v.guests {
+		g.proc.Kill() // nothing, if it has ended
+		g.flush()
 	}
-	status, _ := v.op.Exited()
-	return exitOf(status, true), nil
-}
-
-func exitOf(s virtual.ExitStatus, stopped bool) process.Exit {
-	e := process.Exit{Code: s.Code, Stopped: stopped}
-	if s.Signal != 0 {
-		e.Signal = syscall.Signal(s.Signal).String()
-	}
-	return e
+	return nil
 }
 
 // account says what the supervisor counted.

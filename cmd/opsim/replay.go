@@ -20,7 +20,8 @@ import (
 
 // replayFlags are the flags of opsim replay.
 type replayFlags struct {
-	operator, plan, out, output, clock              string
+	operators                                       []string
+	plan, out, output, clock                        string
 	process, userAgent, serviceAccount, manager     string
 	env                                             []string
 	seed                                            uint64
@@ -60,7 +61,7 @@ made again or new ones made; 2 bad input; 3 the run could not take place.`,
 		RunE: func(cmd *cobra.Command, args []string) error { return f.run(cmd, args[0]) },
 	}
 	fl := cmd.Flags()
-	fl.StringVar(&f.operator, "operator", "", "the operator's command")
+	fl.StringArrayVar(&f.operators, "operator", nil, "the operator's command, or NAME=COMMAND; several run in one world")
 	fl.StringVar(&f.plan, "plan", "", "plan of faults, a YAML file")
 	fl.Uint64Var(&f.seed, "seed", 0, "seed in place of the plan's")
 	fl.StringVar(&f.out, "out", "", "folder for the run's trace (default: a new one beside TRACE's name in this folder)")
@@ -118,29 +119,9 @@ func (f *replayFlags) options() (o replay.Options, err error) {
 	o = replay.Options{
 		Seed: f.seed, Out: f.out, Env: f.env, Duration: f.duration, MaxGap: f.maxGap, Settle: f.settle,
 		Patience: f.patience, Grace: f.gracePeriod, Tool: "opsim " + cli.ThisBuild().Version, Clock: replay.Clock(f.clock),
-		Identity: replay.Identity{Process: f.process},
 	}
-	if f.operator == "" {
-		return o, cli.Usagef("say what to run: --operator './manager'; the command is split into words as by a shell")
-	}
-	if o.Operator, err = process.Split(f.operator); err != nil {
+	if err := f.addOperators(&o); err != nil {
 		return o, err
-	}
-	if err := process.Look(o.Operator); err != nil {
-		return o, err
-	}
-	if f.userAgent != "" {
-		o.Identity.UserAgents = []string{f.userAgent}
-	}
-	if f.manager != "" {
-		o.Identity.FieldManagers = []string{f.manager}
-	}
-	if f.serviceAccount != "" {
-		user, err := replay.ServiceAccount(f.serviceAccount)
-		if err != nil {
-			return o, err
-		}
-		o.Identity.Users = []string{user}
 	}
 	for _, kv := range f.env {
 		if i := strings.IndexByte(kv, '='); i < 1 {
@@ -159,6 +140,39 @@ func (f *replayFlags) options() (o replay.Options, err error) {
 		}
 	}
 	return o, nil
+}
+
+// addOperators adds the operators; an identity that is given is that of all of them.
+func (f *replayFlags) addOperators(o *replay.Options) error {
+	if len(f.operators) == 0 {
+		return cli.Usagef("say what to run: --operator './manager'; the command is split into words as by a shell")
+	}
+	id := replay.Identity{Process: f.process}
+	if f.userAgent != "" {
+		id.UserAgents = []string{f.userAgent}
+	}
+	if f.manager != "" {
+		id.FieldManagers = []string{f.manager}
+	}
+	if f.serviceAccount != "" {
+		user, err := replay.ServiceAccount(f.serviceAccount)
+		if err != nil {
+			return err
+		}
+		id.Users = []string{user}
+	}
+	for _, text := range f.operators {
+		op, err := replay.ParseOperator(text)
+		if err != nil {
+			return err
+		}
+		if err := process.Look(op.Command); err != nil {
+			return err
+		}
+		op.Identity = id
+		o.Operators = append(o.Operators, op)
+	}
+	return nil
 }
 
 // freshFolder is NAME-run-N.optrace in this folder, with the first N that is free.

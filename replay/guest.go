@@ -1,0 +1,117 @@
+package replay
+
+import (
+	"fmt"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/opreplay/opreplay/internal/cli"
+	"github.com/opreplay/opreplay/sim/process"
+	"github.com/opreplay/opreplay/sim/process/virtual"
+)
+
+// guest is an operator's process in a virtual world.
+type guest struct {
+	op    *Operator
+	proc  *virtual.Process
+	lines []*lineSplitter // of its outputs
+	// stopped: it was asked to end.
+	stopped bool
+}
+
+func (g *guest) ended() bool {
+	_, ended := g.proc.Exited()
+	return ended
+}
+
+// exit says how it ended.
+func (g *guest) exit() process.Exit {
+	s, _ := g.proc.Exited()
+	e := process.Exit{Code: s.Code, Stopped: g.stopped}
+	if s.Signal != 0 {
+		e.Signal = syscall.Signal(s.Signal).String()
+	}
+	return e
+}
+
+// flush takes the last lines that have no end.
+func (g *guest) flush() {
+	for _, s := range g.lines {
+		s.flush()
+	}
+}
+
+// over says whether all operators have ended.
+func (v *virtualRun) over() bool {
+	for _, g := range v.guests {
+		if !g.ended() {
+			return false
+		}
+	}
+	return true
+}
+
+// start starts an operator's process.
+func (v *virtualRun) start(op *Operator) error {
+	g := &guest{op: op}
+	spec, err := v.spec(g)
+	if err != nil {
+		return err
+	}
+	if g.proc, err = v.sup.Start(spec); err != nil {
+		return cli.CannotRun(err)
+	}
+	v.guests = append(v.guests, g)
+	v.processes[op.Name] = g
+	v.decide("process", "start "+op.Name, "")
+	return nil
+}
+
+// spec describes the process. All that it sees is the same on every machine but the binary's path.
+func (v *virtualRun) spec(g *guest) (virtual.Spec, error) {
+	command := g.op.Command
+	path, err := exec.LookPath(command[0])
+	if err == nil {
+		path, err = filepath.Abs(path)
+	}
+	if err != nil {
+		return virtual.Spec{}, cli.Usagef("operator command %q: %w", command[0], err)
+	}
+	args := []string{filepath.Base(path)}
+	for _, a := range command[1:] {
+		args = append(args, strings.ReplaceAll(a, process.Placeholder, virtualKubeconfig))
+	}
+	host := g.op.Name + "-0"
+	env := append(virtual.GoEnv(),
+		"KUBECONFIG="+virtualKubeconfig, "HOME="+virtualHome, "TMPDIR=/tmp", "LANG=C.UTF-8",
+		"HOSTNAME="+host, "POD_NAME="+host, "POD_NAMESPACE=default")
+	return virtual.Spec{
+		Name: g.op.Name, Path: path, Args: args, Env: append(env, v.o.Env...), Dir: "/", Hostname: host,
+		Files:  map[string][]byte{virtualKubeconfig: []byte(kubeconfig("http://" + virtualServer.String()))},
+		Stdout: v.output(g, "stdout"), Stderr: v.output(g, "stderr"),
+	}, nil
+}
+
+// output takes what a process writes on one stream.
+func (v *virtualRun) output(g *guest, stream string) func([]byte, time.Time) {
+	var at time.Time
+	log := process.LogTo(v.ledger, g.op.Name, func() time.Time { return at })
+	prefix := ""
+	if len(v.ops) > 1 {
+		prefix = g.op.Name + ": "
+	}
+	s := &lineSplitter{line: func(line string) {
+		log(stream, line)
+		if v.o.Stderr != nil {
+			_, _ = fmt.Fprintln(v.o.Stderr, prefix+line)
+		}
+	}}
+	g.lines = append(g.lines, s)
+	return func(p []byte, when time.Time) {
+		at = when
+		s.write(p)
+	}
+}

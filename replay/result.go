@@ -1,0 +1,61 @@
+package replay
+
+import (
+	"time"
+
+	"github.com/opreplay/opreplay/sim/process"
+)
+
+// Result is what came of a run.
+type Result struct {
+	Trace  string `json:"trace"` // the recording
+	RunDir string `json:"run"`   // the run's own trace
+	// Operators are the processes that ran, in the order of Options.Operators.
+	Operators  []OperatorResult `json:"operators"`
+	Divergence *Divergence      `json:"divergence"`
+	// Steps is the number of the outsiders' recorded changes, Applied of those that the run took; Skipped
+	// are those that did not fit.
+	Steps   int           `json:"steps"`
+	Applied int           `json:"applied"`
+	Skipped []StepOutcome `json:"skipped,omitempty"`
+	// NotReached is the number of steps whose time did not come.
+	NotReached int `json:"notReached,omitempty"`
+	// Unmatched are selectors of the plan that met nothing.
+	Unmatched []string `json:"unmatched,omitempty"`
+	// Notes are things worth knowing, such as resources that the simulated API server does not have.
+	Notes []string `json:"notes,omitempty"`
+
+	// Recorded and Took are the recording's span and the run's, from the operator's first call.
+	Recorded time.Duration `json:"recordedNanoseconds"`
+	Took     time.Duration `json:"tookNanoseconds"`
+	// Wall is the whole of Run, CPU what this process used in it, OperatorCPU what the operator did.
+	Wall        time.Duration `json:"wallNanoseconds"`
+	CPU         time.Duration `json:"cpuNanoseconds"`
+	OperatorCPU time.Duration `json:"operatorCPUNanoseconds"`
+	Calls       int           `json:"calls"`
+	Events      int           `json:"events"`
+
+	// Clock is what the operator lived by; Deterministic whether another run of the same trace, binary, plan
+	// and seed gives the same bytes, and Reasons why not.
+	Clock         Clock    `json:"clock"`
+	Deterministic bool     `json:"deterministic"`
+	Reasons       []string `json:"reasons,omitempty"`
+	// WorldSteps are the steps of the world, Traps the operator's system calls that the clock stopped, Jumps
+	// the clock's.
+	WorldSteps int64  `json:"worldSteps,omitempty"`
+	Traps      uint64 `json:"traps,omitempty"`
+	Jumps      uint64 `json:"jumps,omitempty"`
+	// Hash is the SHA-256 over the run's tables: equal for runs that are equal byte for byte.
+	Hash string `json:"hash"`
+}
+
+// OperatorResult is what became of one of the operators.
+type OperatorResult struct {
+	Name string `json:"name"` // in the trace's process columns
+	// KnownBy says how the recorded calls for which it stands were told from others'.
+	KnownBy string `json:"knownBy"`
+	Calls   int    `json:"calls"`
+	// Exit is how it ended; ExitEarly that it did so by itself.
+	Exit      process.Exit `json:"exit"`
+	ExitEarly bool         `json:"exitEarly"`
+}
