@@ -273,6 +273,16 @@ func (s *Supervisor) childEnded(p *proc) {
 	s.interrupt(parent, 0, int(unix.SIGCHLD))
 }
 
+// orphan gives the children of a process that ended to the first process of its family, as the kernel has done.
+func (s *Supervisor) orphan(p *proc) {
+	heir := p.root.main
+	for _, c := range p.children {
+		c.parent = heir
+		heir.children = append(heir.children, c)
+	}
+	p.children = nil
+}
+
 // vforkDone says whether x was held by the vfork that made p: no other child of its process holds it.
 func (s *Supervisor) vforkDone(x *thread, p *proc) bool {
 	for _, t := range s.order {

@@ -283,6 +283,7 @@ func (s *Supervisor) processEnded(p *proc) {
 		s.familyEnded(p)
 	} else {
 		s.reaper.remove(p.pid)
+		s.orphan(p)
 		s.childEnded(p)
 	}
 	if p.pidfd >= 0 {

@@ -64,6 +64,8 @@ func shimMain() {
 	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
 		shimFail(2, err.(unix.Errno))
 	}
+	// Like the first process of a container, the program inherits the orphans among its descendants.
+	_ = unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 	prog := assemble(traps(), goText{uint32(lo), uint32(hi)})
 	fprog := unix.SockFprog{Len: uint16(len(prog)), Filter: &prog[0]}
 	msg, slot := rightsMessage()
