@@ -25,7 +25,7 @@ import (
 )
 
 // newAdmission is the chain of admission plugins.
-func newAdmission(world *store.Store, client kubernetes.Interface) (admission.Interface, error) {
+func newAdmission(o Options, world *store.Store, client kubernetes.Interface) (admission.Interface, error) {
 	ns, err := lifecycle.NewLifecycle(sets.New(metav1.NamespaceDefault, metav1.NamespaceSystem, metav1.NamespacePublic))
 	if err != nil {
 		return nil, err
@@ -35,7 +35,16 @@ func newAdmission(world *store.Store, client kubernetes.Interface) (admission.In
 	if err := ns.ValidateInitialization(); err != nil {
 		return nil, err
 	}
-	return admission.NewChainHandler(ns, &nameGenerator{admission.NewHandler(admission.Create), world}), nil
+	chain := []admission.Interface{ns}
+	names := &nameGenerator{admission.NewHandler(admission.Create), world}
+	if o.Webhooks.Serves == nil {
+		return admission.NewChainHandler(append(chain, names)...), nil
+	}
+	hooks, err := newWebhooks(o, world, client)
+	if err != nil {
+		return nil, err
+	}
+	return admission.NewChainHandler(append(chain, mutatingHooks{hooks.mutate, hooks}, names, validatingHooks{hooks.valid, hooks})...), nil
 }
 
 // nameGenerator completes metadata.generateName from the world. It comes last of the mutating plugins,
@@ -62,11 +71,11 @@ func (g *nameGenerator) Admit(ctx context.Context, a admission.Attributes, _ adm
 	return nil
 }
 
-// storeInformers is the part of an informer factory that NamespaceLifecycle asks for. It reads the
-// store itself, so there is nothing to wait for and never a stale answer.
+// storeInformers is the part of an informer factory that the plugins ask for. It reads the store itself, so there is nothing to wait for and never a stale answer.
 type storeInformers struct {
 	informers.SharedInformerFactory
 	namespaces namespaces
+	hooks      *hookView
 }
 
 // Core implements informers.SharedInformerFactory.

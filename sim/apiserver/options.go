@@ -21,6 +21,8 @@ type Options struct {
 	Clock func() time.Time
 	// Gate, if set, is asked before every event of an external watch; see store.Gate.
 	Gate store.Gate
+	// Webhooks says how admission webhooks are called; the zero value calls none.
+	Webhooks Webhooks
 	// ServiceCIDR is the range of cluster IPs, IPv4. "": DefaultServiceCIDR, or the one that the
 	// cluster of the loaded objects used.
 	ServiceCIDR string

@@ -110,7 +110,7 @@ func (s *Server) assemble() (*genericapiserver.GenericAPIServer, error) {
 	if err != nil {
 		return nil, err
 	}
-	admit, err := newAdmission(s.world, client)
+	admit, err := newAdmission(s.opts, s.world, client)
 	if err != nil {
 		return nil, err
 	}

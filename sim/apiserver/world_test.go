@@ -125,7 +125,7 @@ func TestSnapshotRestore(t *testing.T) {
 	before := w.Store().Snapshot()
 	text := dump(w.Server)
 	mutate := func() string {
-		w.post(widgetPath, widget("c", ""))
+		w.post(widgetPath, strings.Replace(widget("c", ""), `"name":"c"`, `"generateName":"c-"`, 1))
 		w.must(http.StatusOK, http.MethodDelete, widgetPath+"/a", "application/json", "")
 		if _, err := w.kub.CoreV1().Services("default").Create(t.Context(), service("svc-3", "", 0), metav1.CreateOptions{}); err != nil {
 			t.Fatal(err)
