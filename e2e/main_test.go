@@ -35,7 +35,7 @@ func testMain(m *testing.M) int {
 			fmt.Fprintln(os.Stderr, err)
 			return 1
 		}
-		build := exec.Command("go", append([]string{"build", "-o", filepath.Join(bin, out) + "/"}, packages...)...)
+		build := exec.CommandContext(context.Background(), "go", append([]string{"build", "-o", filepath.Join(bin, out) + "/"}, packages...)...)
 		build.Dir = ".."
 		if text, err := build.CombinedOutput(); err != nil {
 			fmt.Fprintf(os.Stderr, "%v: %v\n%s", build, err, text)
@@ -86,7 +86,8 @@ func start(t *testing.T, name string, args ...string) *program {
 	t.Helper()
 	p := &program{t: t, done: make(chan struct{})}
 	p.printed = &lookout{into: &p.stderr}
-	p.cmd = exec.Command(filepath.Join(bin, name), args...)
+	// Not the test's context: it ends before the cleanup, which is to end the program.
+	p.cmd = exec.CommandContext(context.Background(), filepath.Join(bin, name), args...)
 	p.cmd.Dir = t.TempDir()
 	p.cmd.Env = append(os.Environ(), "KUBECONFIG=", "HOME="+p.cmd.Dir)
 	p.cmd.Stdout, p.cmd.Stderr = &p.stdout, p.printed

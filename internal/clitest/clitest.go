@@ -71,7 +71,8 @@ func Refuses(t *testing.T, args []string, mentions ...string) {
 		t.Errorf("%s: printed on standard output: %s", call, got.Stdout)
 	}
 	first, rest, whole := strings.Cut(got.Stderr, "\n")
-	if !whole || first == "" || rest != "" && !(strings.HasPrefix(rest, "see '") && strings.Count(rest, "\n") == 1) {
+	hint := rest == "" || strings.HasPrefix(rest, "see '") && strings.Count(rest, "\n") == 1
+	if !whole || first == "" || !hint {
 		t.Errorf("%s: want one line on standard error, got:\n%s", call, got.Stderr)
 	}
 	for _, m := range mentions {

@@ -62,14 +62,14 @@ type RecordList struct {
 // DeepCopyObject implements runtime.Object.
 func (z *Zone) DeepCopyObject() runtime.Object {
 	out := *z
-	z.ObjectMeta.DeepCopyInto(&out.ObjectMeta)
+	z.DeepCopyInto(&out.ObjectMeta)
 	return &out
 }
 
 // DeepCopyObject implements runtime.Object.
 func (l *ZoneList) DeepCopyObject() runtime.Object {
 	out := *l
-	l.ListMeta.DeepCopyInto(&out.ListMeta)
+	l.DeepCopyInto(&out.ListMeta)
 	out.Items = make([]Zone, len(l.Items))
 	for i := range l.Items {
 		out.Items[i] = *l.Items[i].DeepCopyObject().(*Zone)
@@ -80,14 +80,14 @@ func (l *ZoneList) DeepCopyObject() runtime.Object {
 // DeepCopyObject implements runtime.Object.
 func (r *Record) DeepCopyObject() runtime.Object {
 	out := *r
-	r.ObjectMeta.DeepCopyInto(&out.ObjectMeta)
+	r.DeepCopyInto(&out.ObjectMeta)
 	return &out
 }
 
 // DeepCopyObject implements runtime.Object.
 func (l *RecordList) DeepCopyObject() runtime.Object {
 	out := *l
-	l.ListMeta.DeepCopyInto(&out.ListMeta)
+	l.DeepCopyInto(&out.ListMeta)
 	out.Items = make([]Record, len(l.Items))
 	for i := range l.Items {
 		out.Items[i] = *l.Items[i].DeepCopyObject().(*Record)

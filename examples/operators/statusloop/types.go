@@ -52,7 +52,7 @@ type SiteList struct {
 // DeepCopyObject implements runtime.Object.
 func (s *Site) DeepCopyObject() runtime.Object {
 	out := *s
-	s.ObjectMeta.DeepCopyInto(&out.ObjectMeta)
+	s.DeepCopyInto(&out.ObjectMeta)
 	out.Status.Conditions = append([]Condition(nil), s.Status.Conditions...)
 	return &out
 }
@@ -60,7 +60,7 @@ func (s *Site) DeepCopyObject() runtime.Object {
 // DeepCopyObject implements runtime.Object.
 func (l *SiteList) DeepCopyObject() runtime.Object {
 	out := *l
-	l.ListMeta.DeepCopyInto(&out.ListMeta)
+	l.DeepCopyInto(&out.ListMeta)
 	out.Items = make([]Site, len(l.Items))
 	for i := range l.Items {
 		out.Items[i] = *l.Items[i].DeepCopyObject().(*Site)

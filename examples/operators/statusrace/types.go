@@ -42,7 +42,7 @@ type DatabaseList struct {
 // DeepCopyObject implements runtime.Object.
 func (d *Database) DeepCopyObject() runtime.Object {
 	out := *d
-	d.ObjectMeta.DeepCopyInto(&out.ObjectMeta)
+	d.DeepCopyInto(&out.ObjectMeta)
 	out.Status.Conditions = append([]metav1.Condition(nil), d.Status.Conditions...)
 	return &out
 }
@@ -50,7 +50,7 @@ func (d *Database) DeepCopyObject() runtime.Object {
 // DeepCopyObject implements runtime.Object.
 func (l *DatabaseList) DeepCopyObject() runtime.Object {
 	out := *l
-	l.ListMeta.DeepCopyInto(&out.ListMeta)
+	l.DeepCopyInto(&out.ListMeta)
 	out.Items = make([]Database, len(l.Items))
 	for i := range l.Items {
 		out.Items[i] = *l.Items[i].DeepCopyObject().(*Database)
