@@ -60,12 +60,20 @@ func (d *Door) run(e *exchange) error {
 		hint, done := d.o.Prepare(e.call, e.x.Request)
 		ctx := store.WithHint(store.WithPuller(context.Background(), e), hint)
 		ctx = store.WithClient(ctx, store.Client{UserAgent: e.x.Request.UserAgent(), User: e.link.client.User, Process: e.link.client.Process})
-		m = e.x.Run(ctx, d.o.Handler)
-		done(m.Code)
-		if m.Panic != "" {
-			return fmt.Errorf("the API server panicked: %s", m.Panic)
-		}
+		return d.await(e.x, e.x.Run(ctx, d.o.Handler), func(m wire.Handover) error {
+			done(m.Code)
+			return d.ran(e, m)
+		})
 	}
+	return d.ran(e, m)
+}
+
+// ran puts the answer of a call that has run, or was not to run, on the agenda.
+func (d *Door) ran(e *exchange, m wire.Handover) error {
+	if m.Panic != "" {
+		return fmt.Errorf("the API server panicked: %s", m.Panic)
+	}
+	instead := e.verdict.Answer
 	released := d.o.Faults.Done(e.verdict.Ticket)
 	if instead != nil {
 		e.x.Cancel() // a watch, if it was one
@@ -76,6 +84,9 @@ func (d *Door) run(e *exchange) error {
 		d.release()
 	}
 	d.Committed()
+	if e.link.conn.Closed() {
+		return nil // its client has gone while a webhook was called
+	}
 	d.after(d.o.Latency, sim.Item{
 		Lane: e.link.lane(), Kind: "answer", Subject: fmt.Sprintf("%s: %s", e, outcome(m, instead)),
 		Apply: func() error { return d.answer(e, m, instead != nil && instead.Lost()) },

@@ -32,6 +32,8 @@ type Options struct {
 	// Prepare, if set, is asked before a call of a process runs for what a recording says of the object
 	// that it writes, and is told the answer's status code; a call that does not run is not asked about.
 	Prepare func(fault.Call, *http.Request) (hint store.Hint, done func(code int))
+	// Dial connects the API server to a webhook; nil: it reaches none. HOST is as in the URL.
+	Dial func(host string, port int) (wire.Stream, error)
 }
 
 // Client is who is at the other end of a connection.
@@ -50,6 +52,8 @@ type Door struct {
 	streams []*exchange // watches under way, in the order in which they began
 	seeing  []*observer
 	lifes   *rand.Rand // of watches
+	calls   []*callOut // under way, in the order in which they began
+	called  int
 }
 
 // link is one connection.
@@ -102,6 +106,11 @@ func (d *Door) Collect() (moved bool, err error) {
 		open = append(open, l)
 	}
 	d.links = open
+	for _, o := range d.calls {
+		if d.poll(o) {
+			moved = true
+		}
+	}
 	return moved, d.err
 }
 
@@ -128,7 +137,9 @@ func (d *Door) hungUp(l *link) {
 	if l.now != nil {
 		d.forget(l.now)
 		l.now.rec.Finish(false)
+		now := l.now
 		l.now = nil
+		d.abandon(now.x)
 	}
 	l.conn.Close()
 	d.o.World.CancelLane(l.lane())

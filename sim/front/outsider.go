@@ -2,8 +2,12 @@ package front
 
 import (
 	"bytes"
+	"fmt"
 	"io"
 	"net/http"
+
+	"github.com/opreplay/opreplay/internal/apicall"
+	"github.com/opreplay/opreplay/sim/wire"
 )
 
 // sink takes what the record of a call lets through.
@@ -41,7 +45,8 @@ type outsider struct {
 	c Client
 }
 
-// RoundTrip implements http.RoundTripper. The handler runs on the caller's goroutine.
+// RoundTrip implements http.RoundTripper. If the call is one that webhooks are asked about, the world is
+// stepped until they have answered.
 func (o *outsider) RoundTrip(r *http.Request) (*http.Response, error) {
 	in := r.Clone(r.Context())
 	in.RequestURI = r.URL.RequestURI()
@@ -51,7 +56,9 @@ func (o *outsider) RoundTrip(r *http.Request) (*http.Response, error) {
 	out := newSink()
 	rec := o.d.o.Tap.Open(out, identified(in, o.c))
 	v := o.d.o.Faults.Arrive(callOf(rec, ""))
-	o.d.o.Handler.ServeHTTP(rec.Writer(), rec.Request())
+	if err := o.serve(rec); err != nil {
+		return nil, err
+	}
 	released := o.d.o.Faults.Done(v.Ticket)
 	rec.Finish(true)
 	if released {
@@ -62,4 +69,28 @@ func (o *outsider) RoundTrip(r *http.Request) (*http.Response, error) {
 		Status: http.StatusText(out.code), StatusCode: out.code, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
 		Header: out.header, Body: io.NopCloser(bytes.NewReader(out.body)), ContentLength: int64(len(out.body)), Request: r,
 	}, nil
+}
+
+// serve runs the handler to its end.
+func (o *outsider) serve(rec *apicall.Recording) error {
+	q := rec.Request()
+	body, err := io.ReadAll(q.Body)
+	if err != nil {
+		return err
+	}
+	x := wire.NewExchange(q, body)
+	m, err := o.d.finish(x, x.Run(q.Context(), o.d.o.Handler))
+	if err != nil {
+		return err
+	}
+	if m.Panic != "" {
+		return fmt.Errorf("the API server panicked: %s", m.Panic)
+	}
+	w := rec.Writer()
+	for k, v := range m.Header {
+		w.Header()[k] = v
+	}
+	w.WriteHeader(m.Code)
+	_, _ = w.Write(m.Body) // the sink takes everything
+	return nil
 }

@@ -21,6 +21,7 @@ type Exchange struct {
 	running    bool
 	stream     bool // the handler has begun a watch
 	streaming  bool // its header is out
+	calling    *CallOut
 }
 
 // NewExchange makes an exchange that no connection carries: a call of the world's own, of which Run and
@@ -30,7 +31,9 @@ func NewExchange(r *http.Request, body []byte) *Exchange { return &Exchange{Requ
 // Handover is what a handler has produced since the last one.
 type Handover struct {
 	// Done is true when the handler has returned: nothing follows.
-	Done   bool
+	Done bool
+	// Call, if not nil, is a call that the handler waits for, and nothing else is set: see Resume.
+	Call   *CallOut
 	Code   int
 	Header http.Header
 	Body   []byte
@@ -43,9 +46,10 @@ type Handover struct {
 // are ignored and the answer comes whole. It is called from within the handler, when the watch begins.
 func (x *Exchange) Stream() { x.stream = true }
 
-// Run starts the handler and waits until it has returned, or for a stream until its first flush.
+// Run starts the handler and waits until it has returned, or for a stream until its first flush, or until
+// it calls out.
 func (x *Exchange) Run(ctx context.Context, h http.Handler) Handover {
-	ctx, x.cancel = context.WithCancel(ctx)
+	ctx, x.cancel = context.WithCancel(context.WithValue(ctx, exchangeKey{}, x))
 	x.hand = make(chan Handover)
 	x.running = true
 	w := &responder{x: x, header: http.Header{}, code: http.StatusOK}
@@ -88,6 +92,7 @@ func AwaitOr[E any](x *Exchange, send chan<- E, event E) Handover {
 }
 
 func (x *Exchange) settle(m Handover) {
+	x.calling = m.Call
 	if m.Done {
 		x.running = false
 		x.cancel()
@@ -95,8 +100,11 @@ func (x *Exchange) settle(m Handover) {
 }
 
 // Cancel ends the handler's context and waits until the handler has returned; what it still wrote is
-// dropped. It does nothing to a handler that has returned already.
+// dropped. It does nothing to a handler that has returned already. A handler that waits for a call of its
+// own has that call fail; its context stays as it is, for the API server would leave work behind that
+// goes on by itself.
 func (x *Exchange) Cancel() {
+	x.Abandon()
 	if !x.running {
 		return
 	}
