@@ -11,9 +11,9 @@ import (
 
 // load puts the cluster as the operator found it into the API server. What that does not serve is left out and
 // noted.
-func (r *run) load(ctx context.Context) error {
-	objects := make([]apiserver.Recorded, 0, len(r.script.Initial))
-	for _, o := range r.script.Initial {
+func load(ctx context.Context, s *apiserver.Server, script *Script) (note string, err error) {
+	objects := make([]apiserver.Recorded, 0, len(script.Initial))
+	for _, o := range script.Initial {
 		if o.Group == "apiregistration.k8s.io" {
 			continue // every cluster has them; the aggregator is no part of this API server
 		}
@@ -22,10 +22,9 @@ func (r *run) load(ctx context.Context) error {
 			Object:               []byte(o.JSON),
 		})
 	}
-	err := r.server.Load(ctx, objects)
+	err = s.Load(ctx, objects)
 	if partly, ok := errors.AsType[*apiserver.LoadError](err); ok {
-		r.notes = append(r.notes, partly.Error())
-		return nil
+		return partly.Error(), nil
 	}
-	return err
+	return "", err
 }

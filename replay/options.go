@@ -6,6 +6,7 @@ import (
 
 	"github.com/opreplay/opreplay/internal/cli"
 	"github.com/opreplay/opreplay/sim/fault"
+	"github.com/opreplay/opreplay/sim/process/virtual"
 	"github.com/opreplay/opreplay/traces"
 )
 
@@ -23,10 +24,10 @@ type Options struct {
 	Seed uint64
 	// Out is the folder for the run's trace; it must not exist or be empty.
 	Out string
-	// Duration ends the run that long after the operator's first call; 0: when the recording's time is over.
-	Duration time.Duration
-	// MaxGap bounds the waits between two of the outsiders' changes, and after the last; 0: DefaultMaxGap,
-	// negative: as recorded.
+	// Limit ends the run that long after the operator's first call; 0: when the recording's time is over.
+	Limit time.Duration
+	// MaxGap bounds the waits between two of the outsiders' changes, and after the last; negative: as
+	// recorded; 0: as recorded in virtual time, else DefaultMaxGap.
 	MaxGap time.Duration
 	// Settle is how long the run goes on after that; 0: DefaultSettle.
 	Settle time.Duration
@@ -43,8 +44,14 @@ type Options struct {
 	Progress *cli.Progress
 	// Clock is what the operator lives by; "" is ClockAuto.
 	Clock Clock
-	// Start is the virtual time at which the operator starts; zero: that of its first call in the recording.
+	// Start is the run's time at which the operators start; zero: that of the first call in the recording.
+	// A start that would have the run last beyond the wall clock's time is moved back by whole days.
 	Start time.Time
+	// Threads says which of the operators' threads goes first when several could, in virtual time; "" is
+	// ThreadsFIFO.
+	Threads Threads
+
+	fellBack error // why ClockAuto is not ClockVirtual
 }
 
 // Clock is what the operator of a run lives by.
@@ -61,6 +68,25 @@ const (
 	ClockAuto Clock = "auto"
 )
 
+// Threads is an order of threads.
+type Threads string
+
+// The orders of threads.
+const (
+	// ThreadsFIFO: in the order in which they could go on.
+	ThreadsFIFO Threads = "fifo"
+	// ThreadsSeeded: as the seed says. Each seed is another interleaving, as repeatable as any.
+	ThreadsSeeded Threads = "seeded"
+)
+
+// picker is the order in the supervisor's words.
+func (o *Options) picker() virtual.Picker {
+	if o.Threads == ThreadsSeeded {
+		return virtual.NewSeeded(o.Plan.Seed)
+	}
+	return virtual.FIFO{}
+}
+
 // Defaults of Options.
 const (
 	DefaultMaxGap   = 10 * time.Second
@@ -69,6 +95,7 @@ const (
 	DefaultGrace    = 10 * time.Second
 )
 
+// complete fills in the defaults, once the clock is chosen.
 func (o *Options) complete() {
 	if o.Plan == nil {
 		o.Plan = &fault.Plan{}
@@ -81,6 +108,9 @@ func (o *Options) complete() {
 			*d = to
 		}
 	}
+	if o.Clock == ClockVirtual {
+		def(&o.MaxGap, -1) // time costs nothing
+	}
 	def(&o.MaxGap, DefaultMaxGap)
 	def(&o.Settle, DefaultSettle)
 	def(&o.Grace, DefaultGrace)
@@ -89,7 +119,32 @@ func (o *Options) complete() {
 		def(&o.Patience, -1)
 	}
 	def(&o.Patience, DefaultPatience)
+	if o.Clock == ClockVirtual && o.Threads == "" {
+		o.Threads = ThreadsFIFO
+	}
 	if o.Progress == nil {
 		o.Progress = &cli.Progress{}
 	}
+}
+
+// span is how long the run of a script goes on after the operator's first call, if nothing is late.
+func (o *Options) span(s *Script) time.Duration {
+	if o.Limit > 0 {
+		return o.Limit
+	}
+	d, last := time.Duration(0), time.Duration(0)
+	for _, step := range s.Steps {
+		d += o.gap(step.At - last)
+		last = step.At
+	}
+	return d + o.gap(s.Span-last) + o.Settle
+}
+
+// gap is the wait that stands for a recorded one.
+func (o *Options) gap(recorded time.Duration) time.Duration {
+	recorded = max(recorded, 0)
+	if o.MaxGap < 0 {
+		return recorded
+	}
+	return min(recorded, o.MaxGap)
 }

@@ -20,64 +20,27 @@ import (
 	"github.com/opreplay/opreplay/sim/apiserver"
 	"github.com/opreplay/opreplay/sim/fault"
 	"github.com/opreplay/opreplay/sim/process"
-	"github.com/opreplay/opreplay/sim/process/virtual"
 	"github.com/opreplay/opreplay/traces"
 )
 
 // firstCall is how long an operator may take to make its first call.
 const firstCall = 30 * time.Second
 
-// Run plays a recording back against the operator's binary and compares. One run at a time in a process: see
+// Run plays a recording back against the operators' binaries and compares. One run at a time in a process: see
 // apiserver.ErrSecondServer.
 func Run(ctx context.Context, o Options) (*Result, error) {
 	began, cpu := time.Now(), cpuTime()
-	o.complete()
-	ops, err := resolve(ctx, &o)
+	s, err := open(ctx, o)
 	if err != nil {
 		return nil, err
 	}
-	h, err := readHistory(ctx, o.Trace, anyOf(ops))
+	defer s.close()
+	result, err := s.play(ctx, o.Out)
 	if err != nil {
 		return nil, err
-	}
-	if h.first == nil && !h.managed {
-		return nil, cli.Usagef("%s: no call or write in it is the operator's (%s)", o.Trace.Dir(), anyOf(ops).knownBy())
-	}
-	r := &run{o: o, ops: ops, script: makeScript(h)}
-	if err := r.chooseClock(); err != nil {
-		return nil, err
-	}
-	result, err := r.run(ctx)
-	if err != nil {
-		return nil, err
-	}
-	if result.Hash, err = traceHash(o.Out); err != nil {
-		return nil, cli.CannotRun(err)
 	}
 	result.Wall, result.CPU = time.Since(began), cpuTime()-cpu
 	return result, nil
-}
-
-// chooseClock settles ClockAuto.
-func (r *run) chooseClock() error {
-	switch r.o.Clock {
-	case ClockVirtual, ClockAuto, "":
-	case ClockWall:
-		return nil
-	default:
-		return cli.Usagef("clock %q: want virtual, wall or auto", r.o.Clock)
-	}
-	err := virtual.Probe()
-	switch {
-	case err == nil:
-		r.o.Clock = ClockVirtual
-	case r.o.Clock == ClockVirtual:
-		return cli.CannotRun(err)
-	default:
-		r.o.Clock = ClockWall
-		r.notes = append(r.notes, err.Error()+"; the operator ran on the wall clock instead")
-	}
-	return nil
 }
 
 // run is one run under way.
@@ -85,6 +48,9 @@ type run struct {
 	o      Options
 	ops    anyOf
 	script *Script
+	begin  time.Time // its first moment
+
+	session *session
 
 	clock   interface{ Now() time.Time } // the run's time
 	writer  *traces.Writer
@@ -97,17 +63,8 @@ type run struct {
 	notes   []string
 }
 
-// clock is the recorded time going on as the wall's does.
+// clock goes on as the wall's does, from another time.
 type clock struct{ start, begun time.Time }
-
-// newClock starts at AT, or earlier where that is too close to the wall's time for the API server.
-func newClock(at time.Time) *clock {
-	now := time.Now()
-	if latest := now.Add(-5 * time.Second).UTC(); at.After(latest) {
-		at = latest
-	}
-	return &clock{start: at, begun: now}
-}
 
 func (c *clock) Now() time.Time { return c.start.Add(time.Since(c.begun)).UTC() }
 
@@ -151,7 +108,7 @@ func (r *run) run(ctx context.Context) (result *Result, err error) {
 // create makes the run's trace.
 func (r *run) create() error {
 	source := r.o.Trace.Manifest()
-	r.clock = newClock(r.startTime())
+	r.clock = &clock{r.begin, time.Now()}
 	w, err := traces.Create(r.o.Out, traces.Manifest{
 		Created: r.clock.Now(), Tool: r.o.Tool, Source: "sim",
 		Cluster:    traces.Cluster{Version: apiserver.DefaultVersion},
@@ -161,7 +118,8 @@ func (r *run) create() error {
 		Redaction:  source.Redaction,
 		Run: &traces.Run{
 			Trace: r.o.Trace.Dir(), TraceSHA256: r.o.Trace.SHA256(), Plan: r.o.Plan.String(), Seed: r.o.Plan.Seed,
-			Mode: string(r.o.Clock), // whether it was deterministic shows at the end
+			Mode: string(r.o.Clock), Start: r.begin, Threads: string(r.o.Threads),
+			// Whether it was deterministic shows at the end.
 		},
 	}, traces.WriterOptions{RotateAge: -1})
 	if err != nil {
@@ -170,14 +128,6 @@ func (r *run) create() error {
 	r.writer = w
 	r.ledger = newLedger(w, r.names()...)
 	return nil
-}
-
-// startTime is the run's first moment.
-func (r *run) startTime() time.Time {
-	if !r.o.Start.IsZero() {
-		return r.o.Start.UTC()
-	}
-	return r.script.Start
 }
 
 func (r *run) names() (all []string) {
@@ -220,10 +170,12 @@ func (r *run) serve(ctx context.Context) error {
 	}
 	r.server, r.gateway.next = s, s.Handler()
 	r.o.Progress.Set("loading %d objects", len(r.script.Initial))
-	if err := r.load(ctx); err != nil {
+	note, err := load(ctx, s, r.script)
+	if err != nil {
 		s.Close()
 		return fmt.Errorf("load the recorded cluster: %w", err)
 	}
+	r.note(note)
 	r.tap = apicall.New(r.ledger, apicall.Options{
 		Now:     r.clock.Now,
 		Process: func(q *http.Request) string { return processOf(q.Context()) },
@@ -231,6 +183,13 @@ func (r *run) serve(ctx context.Context) error {
 	})
 	r.capture = newCapture(context.WithoutCancel(ctx), r.ledger, s.Handler(), r.clock.Now)
 	return r.captureAll()
+}
+
+// note adds a note; "" is none.
+func (r *run) note(text string) {
+	if text != "" {
+		r.notes = append(r.notes, text)
+	}
 }
 
 // resources are those of the recording and of its script.

@@ -341,10 +341,10 @@ func TestRunRefuses(t *testing.T) {
 	}
 }
 
-// TestRunEnds: a run that is interrupted, and one with a duration, end in order.
+// TestRunEnds: a run that is interrupted, and one with a limit, end in order.
 func TestRunEnds(t *testing.T) {
 	trace := openTrace(t, filepath.Join("..", "traces", "cases", "statusloop.optrace"))
-	o := Options{Trace: trace, Operators: []Operator{{Command: []string{zooOperator(t, "statusloop")}}}, Out: filepath.Join(t.TempDir(), "run.optrace"), Duration: 500 * time.Millisecond, Clock: ClockWall}
+	o := Options{Trace: trace, Operators: []Operator{{Command: []string{zooOperator(t, "statusloop")}}}, Out: filepath.Join(t.TempDir(), "run.optrace"), Limit: 500 * time.Millisecond, Clock: ClockWall}
 	r, err := Run(context.Background(), o)
 	if err != nil {
 		t.Fatal(err)

@@ -52,7 +52,7 @@ func newStage(r *run, via http.RoundTripper) *stage {
 
 // play applies all steps and waits for the end. It returns nil when the operator ended before that, too.
 func (s *stage) play(ctx context.Context) error {
-	if d := s.r.o.Duration; d > 0 {
+	if d := s.r.o.Limit; d > 0 {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeoutCause(ctx, d-s.elapsed(), errOver)
 		defer cancel()
@@ -70,12 +70,12 @@ func (s *stage) play(ctx context.Context) error {
 	return err
 }
 
-var errOver = errors.New("the run's duration is over")
+var errOver = errors.New("the run's limit is reached")
 
 func (s *stage) steps(ctx context.Context) error {
 	due, last := time.Duration(0), time.Duration(0)
 	for _, step := range s.r.script.Steps {
-		due, last = due+s.gap(step.At-last), step.At
+		due, last = due+s.r.o.gap(step.At-last), step.At
 		if err := s.until(ctx, due); err != nil {
 			return err
 		}
@@ -95,20 +95,11 @@ func (s *stage) steps(ctx context.Context) error {
 			}
 		}
 	}
-	// With a duration the run goes on until it is over.
-	if s.r.o.Duration > 0 {
-		return s.until(ctx, s.r.o.Duration)
+	// With a limit the run goes on until it is over.
+	if s.r.o.Limit > 0 {
+		return s.until(ctx, s.r.o.Limit)
 	}
-	return s.until(ctx, due+s.gap(s.r.script.Span-last)+s.r.o.Settle)
-}
-
-// gap is the wait that stands for a recorded one.
-func (s *stage) gap(recorded time.Duration) time.Duration {
-	recorded = max(recorded, 0)
-	if s.r.o.MaxGap < 0 {
-		return recorded
-	}
-	return min(recorded, s.r.o.MaxGap)
+	return s.until(ctx, due+s.r.o.gap(s.r.script.Span-last)+s.r.o.Settle)
 }
 
 // tick is how often waiting steps are tried again and the progress line is renewed.

@@ -13,7 +13,6 @@ import (
 	"github.com/opreplay/opreplay/internal/apicall"
 	"github.com/opreplay/opreplay/internal/cli"
 	"github.com/opreplay/opreplay/sim"
-	"github.com/opreplay/opreplay/sim/apiserver"
 	"github.com/opreplay/opreplay/sim/fault"
 	"github.com/opreplay/opreplay/sim/front"
 	"github.com/opreplay/opreplay/sim/process/virtual"
@@ -50,8 +49,14 @@ type virtualRun struct {
 }
 
 func (r *run) playVirtual(ctx context.Context) (result *Result, err error) {
+	g, err := r.session.prepared(ctx)
+	if err != nil {
+		return nil, cli.CannotRun(err)
+	}
+	r.server = g.server
+	r.note(g.note)
 	v := &virtualRun{run: r, processes: map[string]*guest{}, observed: map[string]bool{}}
-	v.sup, err = virtual.New(virtual.Options{Seed: r.o.Plan.Seed, Start: r.startTime(), Network: v})
+	v.sup, err = virtual.New(virtual.Options{Seed: r.o.Plan.Seed, Start: r.begin, Network: v, Picker: r.o.picker()})
 	if err != nil {
 		return nil, cli.CannotRun(err)
 	}
@@ -61,28 +66,17 @@ func (r *run) playVirtual(ctx context.Context) (result *Result, err error) {
 		Limit: v.sup.Now().Add(firstCall).UnixNano(),
 	})
 	r.clock = v.world
-	r.o.Progress.Set("starting the API server")
-	if err := v.serve(ctx); err != nil {
+	g.follow(v.world.Now)
+	defer g.stand() // before the supervisor's clock is gone
+	if err := v.serve(); err != nil {
 		return nil, cli.CannotRun(err)
 	}
-	defer r.server.Close()
 	defer v.door.Close()
 	return v.play(ctx)
 }
 
-// serve starts the API server in the state in which the operator found the cluster, behind a door whose every
-// movement is a step.
-func (v *virtualRun) serve(ctx context.Context) error {
-	s, err := apiserver.New(ctx, apiserver.Options{Seed: v.o.Plan.Seed, Clock: v.clock.Now})
-	if err != nil {
-		return err
-	}
-	v.server = s
-	v.o.Progress.Set("loading %d objects", len(v.script.Initial))
-	if err := v.load(ctx); err != nil {
-		s.Close()
-		return fmt.Errorf("load the recorded cluster: %w", err)
-	}
+// serve puts a door before the API server whose every movement is a step.
+func (v *virtualRun) serve() error {
 	v.tap = apicall.New(v.ledger, apicall.Options{
 		Now:     v.clock.Now,
 		Process: func(q *http.Request) string { return front.ProcessOf(q) },
@@ -91,7 +85,7 @@ func (v *virtualRun) serve(ctx context.Context) error {
 	v.machine = fault.NewMachine(v.o.Plan, fault.Options{Operator: v.ops[0].Name})
 	known := newHints(v.script.Writes)
 	v.door = front.New(front.Options{
-		World: v.world, Handler: s.Handler(), Tap: v.tap, Faults: v.machine,
+		World: v.world, Handler: v.server.Handler(), Tap: v.tap, Faults: v.machine,
 		Arrived: v.arrived,
 		Prepare: func(c fault.Call, q *http.Request) (store.Hint, func(int)) {
 			if c.Verb != "create" || c.Subresource != "" || q.URL.Query().Has("dryRun") {

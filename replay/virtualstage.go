@@ -33,14 +33,9 @@ func (s *virtualStage) start() {
 
 // limit is when the run ends if the script is not late.
 func (s *virtualStage) limit() int64 {
-	d := s.v.o.Duration
-	if d == 0 {
-		last := time.Duration(0)
-		for _, step := range s.v.script.Steps {
-			d += s.gap(step.At - last)
-			last = step.At
-		}
-		d += s.gap(s.v.script.Span-last) + s.v.o.Settle
+	d := s.v.o.span(s.v.script)
+	if s.v.o.Limit > 0 {
+		return s.v.first + int64(d) // it is the run's end, however late the script is
 	}
 	return s.v.first + int64(d+s.late)
 }
@@ -54,7 +49,7 @@ func (s *virtualStage) schedule() {
 	if s.played > 0 {
 		last = s.v.script.Steps[s.played-1].At
 	}
-	s.due += s.gap(step.At - last)
+	s.due += s.r.o.gap(step.At - last)
 	s.put(s.v.first + int64(s.due+s.late))
 }
 

@@ -71,10 +71,14 @@ type Resource struct {
 type Run struct {
 	Trace string `json:"trace"` // path as given
 	// TraceSHA256 is the SHA-256, in hex, of the source trace's manifest.json: see Trace.SHA256.
-	TraceSHA256   string `json:"traceSHA256"`
-	Plan          string `json:"plan"` // the plan's textual form
-	Seed          uint64 `json:"seed"`
-	Mode          string `json:"mode"` // virtual or wall
+	TraceSHA256 string `json:"traceSHA256"`
+	Plan        string `json:"plan"` // the plan's textual form
+	Seed        uint64 `json:"seed"`
+	Mode        string `json:"mode"` // virtual or wall
+	// Start is the run's first moment by its own clock.
+	Start time.Time `json:"start,omitzero"`
+	// Threads is the order of the operators' threads, fifo or seeded; "" in wall mode.
+	Threads       string `json:"threads,omitempty"`
 	Deterministic bool   `json:"deterministic"`
 	// Reason says why the run is not deterministic.
 	Reason string `json:"reason,omitempty"`

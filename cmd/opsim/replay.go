@@ -20,13 +20,13 @@ import (
 
 // replayFlags are the flags of opsim replay.
 type replayFlags struct {
-	operators                                       []string
-	plan, out, output, clock                        string
-	process, userAgent, serviceAccount, manager     string
-	env                                             []string
-	seed                                            uint64
-	duration, maxGap, settle, patience, gracePeriod time.Duration
-	failOnDivergence, verbose                       bool
+	operators                                    []string
+	plan, out, output, clock, start, threads     string
+	process, userAgent, serviceAccount, manager  string
+	env                                          []string
+	seed                                         uint64
+	limit, maxGap, settle, patience, gracePeriod time.Duration
+	failOnDivergence, verbose                    bool
 }
 
 func newReplayCmd() *cobra.Command {
@@ -66,8 +66,10 @@ made again or new ones made; 2 bad input; 3 the run could not take place.`,
 	fl.Uint64Var(&f.seed, "seed", 0, "seed in place of the plan's")
 	fl.StringVar(&f.out, "out", "", "folder for the run's trace (default: a new one beside TRACE's name in this folder)")
 	fl.StringVar(&f.clock, "clock", "auto", "what the operator lives by: virtual, wall, or auto (virtual where that works)")
-	fl.DurationVar(&f.duration, "duration", 0, "end the run that long after the operator's first call (default: when the recording's time is over)")
-	fl.DurationVar(&f.maxGap, "max-gap", replay.DefaultMaxGap, "shorten longer waits between the outsiders' changes to this; negative: never")
+	fl.StringVar(&f.start, "start", "", "the run's first moment, as 2026-01-31T12:00:00Z (default: that of the recorded operator's first call)")
+	fl.DurationVar(&f.limit, "limit", 0, "end the run that long after the operator's first call, by the run's clock (default: when the recording's time is over)")
+	fl.StringVar(&f.threads, "threads", "", "which of the operator's threads goes first in virtual time: fifo, or seeded (default fifo)")
+	fl.DurationVar(&f.maxGap, "max-gap", 0, "shorten longer waits between the outsiders' changes to this; negative: never (default: never in virtual time, 10s on the wall clock)")
 	fl.DurationVar(&f.settle, "settle", replay.DefaultSettle, "go on for this long after the recording's time is over")
 	fl.DurationVar(&f.patience, "patience", 0, "how long a change waits for the operator's recorded writes before it (default 5s, with faults in the plan not at all)")
 	fl.DurationVar(&f.gracePeriod, "grace", replay.DefaultGrace, "time between SIGTERM and SIGKILL at the end")
@@ -117,11 +119,21 @@ func (f *replayFlags) run(cmd *cobra.Command, dir string) error {
 
 func (f *replayFlags) options() (o replay.Options, err error) {
 	o = replay.Options{
-		Seed: f.seed, Out: f.out, Env: f.env, Duration: f.duration, MaxGap: f.maxGap, Settle: f.settle,
+		Seed: f.seed, Out: f.out, Env: f.env, Limit: f.limit, MaxGap: f.maxGap, Settle: f.settle,
 		Patience: f.patience, Grace: f.gracePeriod, Tool: "opsim " + cli.ThisBuild().Version, Clock: replay.Clock(f.clock),
 	}
 	if err := f.addOperators(&o); err != nil {
 		return o, err
+	}
+	if f.start != "" {
+		if o.Start, err = time.Parse(time.RFC3339Nano, f.start); err != nil {
+			return o, cli.Usagef("--start %q: want a time such as 2026-01-31T12:00:00Z", f.start)
+		}
+	}
+	switch o.Threads = replay.Threads(f.threads); o.Threads {
+	case "", replay.ThreadsFIFO, replay.ThreadsSeeded:
+	default:
+		return o, cli.Usagef("--threads %q: want fifo or seeded", f.threads)
 	}
 	for _, kv := range f.env {
 		if i := strings.IndexByte(kv, '='); i < 1 {

@@ -1,0 +1,56 @@
+package replay
+
+import (
+	"context"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"github.com/opreplay/opreplay/sim/apiserver"
+	"github.com/opreplay/opreplay/sim/store"
+)
+
+// ground is an API server with the cluster that the operators came to, to which it goes back for each run:
+// starting one takes a second, going back some microseconds.
+type ground struct {
+	server *apiserver.Server
+	kept   *store.Snapshot
+	start  time.Time
+	clock  atomic.Pointer[func() time.Time] // of the run under way; nil: the clock stands at start
+	note   string                           // on what the server does not have
+}
+
+func newGround(ctx context.Context, seed uint64, start time.Time, script *Script) (*ground, error) {
+	g := &ground{start: start}
+	var err error
+	if g.server, err = apiserver.New(ctx, apiserver.Options{Seed: seed, Clock: g.now}); err != nil {
+		return nil, err
+	}
+	if g.note, err = load(ctx, g.server, script); err != nil {
+		g.server.Close()
+		return nil, fmt.Errorf("load the recorded cluster: %w", err)
+	}
+	g.kept = g.server.Store().Snapshot()
+	if err := g.restore(); err != nil { // so that the first run begins as all others do
+		g.server.Close()
+		return nil, err
+	}
+	return g, nil
+}
+
+func (g *ground) now() time.Time {
+	if clock := g.clock.Load(); clock != nil {
+		return (*clock)()
+	}
+	return g.start
+}
+
+// follow makes CLOCK the server's, until stand.
+func (g *ground) follow(clock func() time.Time) { g.clock.Store(&clock) }
+
+// stand stops the server's clock.
+func (g *ground) stand() { g.clock.Store(nil) }
+
+func (g *ground) restore() error { return g.server.Restore(g.kept) }
+
+func (g *ground) close() { g.server.Close() }

@@ -1,0 +1,152 @@
+package replay
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/opreplay/opreplay/internal/cli"
+	"github.com/opreplay/opreplay/sim/apiserver"
+	"github.com/opreplay/opreplay/sim/process/virtual"
+)
+
+// session is a recording made ready to be played any number of times. In virtual time its runs share one API
+// server, which goes back to the recorded cluster between them.
+type session struct {
+	o      Options
+	ops    anyOf
+	script *Script
+	start  time.Time // the runs' first moment
+	notes  []string
+	ground *ground // of virtual runs; nil before the first one
+}
+
+// open reads the recording and settles what Options left open.
+func open(ctx context.Context, o Options) (*session, error) {
+	if err := o.chooseClock(); err != nil {
+		return nil, err
+	}
+	o.complete()
+	ops, err := resolve(ctx, &o)
+	if err != nil {
+		return nil, err
+	}
+	h, err := readHistory(ctx, o.Trace, anyOf(ops))
+	if err != nil {
+		return nil, err
+	}
+	if h.first == nil && !h.managed {
+		return nil, cli.Usagef("%s: no call or write in it is the operator's (%s)", o.Trace.Dir(), anyOf(ops).knownBy())
+	}
+	s := &session{o: o, ops: ops, script: makeScript(h)}
+	if o.fellBack != nil {
+		s.notes = append(s.notes, o.fellBack.Error()+"; the operator ran on the wall clock instead")
+	}
+	s.settleStart(time.Now())
+	return s, nil
+}
+
+// close ends the API server.
+func (s *session) close() {
+	if s.ground != nil {
+		s.ground.close()
+		s.ground = nil
+	}
+}
+
+// chooseClock settles ClockAuto.
+func (o *Options) chooseClock() error {
+	switch o.Clock {
+	case ClockVirtual, ClockAuto, "":
+	case ClockWall:
+		return nil
+	default:
+		return cli.Usagef("clock %q: want virtual, wall or auto", o.Clock)
+	}
+	err := virtual.Probe()
+	switch {
+	case err == nil:
+		o.Clock = ClockVirtual
+	case o.Clock == ClockVirtual:
+		return cli.CannotRun(err)
+	default:
+		o.Clock, o.fellBack = ClockWall, err
+	}
+	return nil
+}
+
+// settleStart sets the runs' first moment: the recorded one, or the one that is asked for. The API server wants a
+// run to lie before the wall's time; where it would not, it is moved back by whole days, so that the time of day
+// and with it all that goes by it stays.
+func (s *session) settleStart(now time.Time) {
+	s.start = s.script.Start
+	if !s.o.Start.IsZero() {
+		s.start = s.o.Start.UTC()
+	}
+	latest := now.Add(-s.length()).UTC()
+	if !s.start.After(latest) {
+		return
+	}
+	const day = 24 * time.Hour
+	days := int((s.start.Sub(latest) + day - 1) / day)
+	s.start = s.start.AddDate(0, 0, -days)
+	s.notes = append(s.notes, fmt.Sprintf(
+		"the run begins at %s, %d day(s) earlier than it would, so that all of it lies before the wall clock's time", s.start.Format(time.RFC3339), days))
+}
+
+// length is how much time a run may take, at most.
+func (s *session) length() time.Duration {
+	const margin = 5 * time.Second // the API server wants three
+	if s.o.Clock != ClockVirtual {
+		return margin // it goes on as the wall clock does
+	}
+	waits := time.Duration(len(distinctWrites(s.script))) * max(s.o.Patience, 0)
+	return firstCall + s.o.span(s.script) + waits + s.o.Grace + margin
+}
+
+// play plays the recording once, into the folder OUT.
+func (s *session) play(ctx context.Context, out string) (*Result, error) {
+	began, cpu := time.Now(), cpuTime()
+	r := &run{o: s.o, ops: s.ops, script: s.script, notes: append([]string(nil), s.notes...), begin: s.start, session: s}
+	r.o.Out = out
+	result, err := r.run(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if result.Hash, err = traceHash(out); err != nil {
+		return nil, cli.CannotRun(err)
+	}
+	result.Wall, result.CPU = time.Since(began), cpuTime()-cpu
+	return result, nil
+}
+
+// prepared is an API server in the state in which the operators found the cluster.
+func (s *session) prepared(ctx context.Context) (*ground, error) {
+	if s.ground != nil {
+		err := s.ground.restore()
+		if err == nil {
+			return s.ground, nil
+		}
+		s.close()
+		if !errors.Is(err, apiserver.ErrCRDsChanged) {
+			return nil, err
+		}
+	}
+	s.o.Progress.Set("starting the API server with %d objects", len(s.script.Initial))
+	g, err := newGround(ctx, s.o.Plan.Seed, s.start, s.script)
+	if err != nil {
+		return nil, err
+	}
+	s.ground = g
+	return g, nil
+}
+
+// remove removes the trace of a run that nobody wants.
+func remove(dir string) error {
+	if err := os.RemoveAll(dir); err != nil {
+		return cli.CannotRun(err)
+	}
+	return nil
+}
