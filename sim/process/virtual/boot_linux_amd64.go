@@ -6,8 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-
-	"golang.org/x/sys/unix"
 )
 
 // auxv entries that matter (include/uapi/linux/auxvec.h).
@@ -155,5 +153,3 @@ func textOfGo(path string) goText {
 	}
 	return text
 }
-
-var _ = unix.EINVAL

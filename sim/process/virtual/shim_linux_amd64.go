@@ -135,7 +135,7 @@ func shimError(path string, step, errno uint32) error {
 	return &Error{"start " + path, "the helper process failed", err}
 }
 
-// listen receives the listener of a filter from a shim, and waits until the shim has become the guest.
+// receiveListener receives the listener of a filter from a shim, and waits until the shim has become the guest.
 func receiveListener(sock int, path string) (int, error) {
 	body, oob := make([]byte, 8), make([]byte, 64)
 	listener := -1

@@ -2,7 +2,6 @@ package virtual
 
 import (
 	"bytes"
-	"encoding/binary"
 	"fmt"
 	"os"
 	"strconv"
@@ -314,5 +313,3 @@ func (s *Supervisor) timerSignal(tm *timer) {
 	info := siginfo{signo: int32(tm.signal), code: siTimer, timer: tm.id, overrun: tm.overrun, value: tm.value}
 	_ = s.signal(tm.p, tm.tid, tm.signal, &info)
 }
-
-var _ = binary.LittleEndian
