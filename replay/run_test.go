@@ -246,6 +246,8 @@ faults:
 		switch {
 		case q.Verb == "create" && q.Resource == "configmaps" && lost == nil:
 			lost = q
+		case q.Verb == "create" && q.Name == nameOf(lost) && succeeded(q):
+			t.Error("the call whose answer was lost was not committed: the same create succeeded later")
 		case q.Code == 429:
 			throttled = q
 		case throttled != nil && q.Attempt == 2 && q.Name == throttled.Name:
@@ -276,6 +278,14 @@ faults:
 	if want := []string{`watch pods matched nothing in hold: {watch: pods}`}; !slices.Equal(r.Unmatched, want) {
 		t.Errorf("unmatched: %q, want %q", r.Unmatched, want)
 	}
+}
+
+// nameOf is the name of the object that the call was about.
+func nameOf(q *traces.Request) string {
+	if q == nil {
+		return ""
+	}
+	return q.Name
 }
 
 // delayed: the operator is told of each change of a Site 100 ms after the whole cluster's rows show it.
