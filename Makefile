@@ -43,8 +43,8 @@ race: ## the packages that link the API server under the race detector (compiles
 	CGO_ENABLED=1 go test -race -timeout 60m $(HEAVY)
 
 .PHONY: bench
-bench: ## all benchmarks, in the form that benchstat reads
-	go test -run '^$$' -bench . -benchtime 1x -timeout 30m ./...
+bench: control-plane ## all benchmarks, in the form that benchstat reads
+	go test -p 1 -run '^$$' -bench . -timeout 60m ./...
 
 .PHONY: lint
 lint: ## go vet, golangci-lint and gofumpt
