@@ -127,9 +127,12 @@ func (g *gateway) carryOut(w http.ResponseWriter, r *http.Request, call fault.Ca
 		g.execute(w, r, call)
 	case v.Answer.Committed:
 		g.execute(&discard{header: http.Header{}, ctx: r.Context()}, r, call)
-		g.answer(w, call, v.Answer)
+		fallthrough
 	default:
-		g.answer(w, call, v.Answer)
+		g.done(v.Ticket)
+		if sleep(r.Context(), v.Answer.Wait()) {
+			g.answer(w, call, v.Answer)
+		}
 	}
 }
 
@@ -207,7 +210,7 @@ func qualified(c fault.Call) string {
 func (g *gateway) done(t fault.Ticket) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if g.machine.Done(t) {
+	if g.machine.Done(t).Released {
 		g.release()
 	}
 }
@@ -261,7 +264,7 @@ func (g *gateway) ask(e fault.Event) (fault.Delivery, <-chan struct{}) {
 		g.timers = append(g.timers, time.AfterFunc(deadline.After, func() {
 			g.mu.Lock()
 			defer g.mu.Unlock()
-			if g.machine.Expire(deadline) {
+			if g.machine.Expire(deadline).Released {
 				g.release()
 			}
 		}))

@@ -27,6 +27,10 @@ type Answer struct {
 	Code string
 	// Committed has the call executed first, and only its answer replaced.
 	Committed bool
+	// After is how long the API server takes to answer, once it has executed the call or not; 0 for at once, but
+	// 34 seconds for a timeout, which is when the API server gives up on a write
+	// (requestTimeoutUpperBound in k8s.io/apiserver/pkg/endpoints/handlers/rest.go).
+	After time.Duration
 	// RetryAfter is the answer's Retry-After header; 0 for none, but one second for 429.
 	RetryAfter time.Duration
 }
@@ -58,6 +62,14 @@ func (a *Answer) Status() int {
 	return code
 }
 
+// Wait is how long the answer takes beyond its way.
+func (a *Answer) Wait() time.Duration {
+	if a.After == 0 && a.Code == CodeTimeout {
+		return 34 * time.Second
+	}
+	return a.After
+}
+
 // String implements Fault.
 func (a *Answer) String() string {
 	l := line{kind: a.Kind()}
@@ -69,6 +81,9 @@ func (a *Answer) String() string {
 	l.raw("code", a.Code)
 	if a.Committed {
 		l.raw("committed", "true")
+	}
+	if a.After > 0 {
+		l.raw("after", a.After.String())
 	}
 	if a.RetryAfter > 0 {
 		l.raw("retryAfter", a.RetryAfter.String())
@@ -85,6 +100,7 @@ func parseAnswer(f *fields) (Fault, error) {
 		f.uint("nth", &nth),
 		f.text("code", &a.Code),
 		f.boolean("committed", &a.Committed),
+		f.duration("after", f.take("after"), &a.After),
 		f.duration("retryAfter", f.take("retryAfter"), &a.RetryAfter),
 	} {
 		if err != nil {
@@ -124,6 +140,7 @@ func (a *Answer) check(f *fields) error {
 }
 
 type answerRule struct {
+	unmoved
 	*Answer
 	m       *Machine
 	count   counter
@@ -157,10 +174,6 @@ func (r *answerRule) arrive(c Call, v *Verdict) {
 	v.Answer = r.given
 	v.Rules = append(v.Rules, r.String())
 }
-
-func (r *answerRule) done(Ticket) bool         { return false }
-func (r *answerRule) expire() bool             { return false }
-func (r *answerRule) deliver(Event, *Delivery) {}
 
 func (r *answerRule) report() []Unmatched {
 	if r.matched > 0 {

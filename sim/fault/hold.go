@@ -69,6 +69,7 @@ func parseHold(f *fields) (Fault, error) {
 
 // holdRule is a Hold in one run. It goes waiting → holding → over.
 type holdRule struct {
+	unmoved
 	*Hold
 	m       *Machine
 	index   int
@@ -102,20 +103,29 @@ func (r *holdRule) arrive(c Call, v *Verdict) {
 	}
 }
 
-func (r *holdRule) done(t Ticket) bool {
-	if r.ticket != t || r.state == over {
-		return false
+func (r *holdRule) done(t Ticket, fx *Effect) {
+	if r.ticket == t && r.state != over {
+		// The moment may come before the event does; then there is nothing to hold any more.
+		r.end(fx)
 	}
-	// The moment may come before the event does; then there is nothing to hold any more.
-	held := r.state == holding
-	r.state = over
-	return held
 }
 
-func (r *holdRule) expire() bool {
-	held := r.state == holding
+// dropped: the call that was waited for did not come to be. Of those without a number another one will do.
+func (r *holdRule) dropped(t Ticket, fx *Effect) {
+	switch {
+	case r.ticket != t || r.state == over:
+	case r.Until.N == 0:
+		r.ticket = 0
+	default:
+		r.end(fx)
+	}
+}
+
+func (r *holdRule) expire(_ int, fx *Effect) { r.end(fx) }
+
+func (r *holdRule) end(fx *Effect) {
+	fx.Released = fx.Released || r.state == holding
 	r.state = over
-	return held
 }
 
 func (r *holdRule) deliver(e Event, d *Delivery) {
@@ -128,7 +138,7 @@ func (r *holdRule) deliver(e Event, d *Delivery) {
 		}
 		r.state = holding
 		if r.For > 0 {
-			d.Begun = append(d.Begun, Deadline{Rule: r.index, After: r.For})
+			d.Begun = append(d.Begun, Deadline{Rule: r.index, After: r.For, What: "a hold ends"})
 		}
 	}
 	if !d.again {

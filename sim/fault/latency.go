@@ -68,6 +68,7 @@ func parseLatency(f *fields) (Fault, error) {
 }
 
 type latencyRule struct {
+	unmoved
 	*Latency
 	m       *Machine
 	index   int
@@ -103,9 +104,6 @@ func (r *latencyRule) between(subject ...string) time.Duration {
 	span := uint64(r.Max-r.Min) + 1
 	return r.Min + time.Duration(r.m.draw(r.index, subject)%span)
 }
-
-func (r *latencyRule) done(Ticket) bool { return false }
-func (r *latencyRule) expire() bool     { return false }
 
 func (r *latencyRule) report() []Unmatched {
 	if r.matched > 0 {

@@ -31,6 +31,11 @@ type Verdict struct {
 	Ticket Ticket
 	// Delay comes before anything else.
 	Delay time.Duration
+	// Marks are versions of the world to remember, just before the call is executed or just after.
+	Marks []Mark
+	// Before is to be carried out when the call reaches the API server. If that kills its client, the call is
+	// not executed.
+	Before []Action
 	// Answer replaces the call's own; nil for none. The call is executed first when Answer.Committed.
 	Answer *Answer
 	// Rules are the one-line forms of the faults that had their way.
@@ -41,19 +46,15 @@ type Verdict struct {
 type Delivery struct {
 	// Delay comes before anything else.
 	Delay time.Duration
-	// Held: the event, and with it its stream, waits. Ask again after Done or Expire returned true.
+	// Held: the event, and with it its stream, waits. Ask again when an Effect says Released.
 	Held bool
-	// Begun are holds that this event began and that end by themselves.
-	Begun []Deadline
+	// Ahead asks to be told, by Behind, of all events that are committed and wait behind this one.
+	Ahead bool
 	Rules []string
+	// Effect is what else follows.
+	Effect
 
 	again bool // the event was asked about before
-}
-
-// Deadline has Expire called for a rule after a time.
-type Deadline struct {
-	Rule  int
-	After time.Duration
 }
 
 // Unmatched is a selector of a plan that met nothing in a run.
@@ -76,14 +77,32 @@ func (u Unmatched) String() string {
 	return fmt.Sprintf("%s %s in %s", u.Selector, detail, u.Fault)
 }
 
-// rule is a fault's state in one run.
+// rule is a fault's state in one run. A rule embeds unmoved for what does not concern it.
 type rule interface {
-	arrive(Call, *Verdict)
-	done(Ticket) (released bool)
-	expire() (released bool)
-	deliver(Event, *Delivery)
+	begin(*Effect)                // the operator has made its first call
+	arrive(Call, *Verdict)        // a call has arrived
+	done(Ticket, *Effect)         // it has been executed or refused
+	dropped(Ticket, *Effect)      // it will be neither
+	answered(Ticket, *Effect)     // its client has the answer
+	expire(stage int, fx *Effect) // a Deadline's time has come
+	deliver(Event, *Delivery)     // an event is at the head of its stream
+	behind(Event, *Effect)        // an event waits behind the head
+	closed(stream string)
 	report() []Unmatched
 }
+
+// unmoved is a rule that nothing moves.
+type unmoved struct{}
+
+func (unmoved) begin(*Effect)            {}
+func (unmoved) arrive(Call, *Verdict)    {}
+func (unmoved) done(Ticket, *Effect)     {}
+func (unmoved) dropped(Ticket, *Effect)  {}
+func (unmoved) answered(Ticket, *Effect) {}
+func (unmoved) expire(int, *Effect)      {}
+func (unmoved) deliver(Event, *Delivery) {}
+func (unmoved) behind(Event, *Effect)    {}
+func (unmoved) closed(string)            {}
 
 // Options are what a Machine has to know of the run.
 type Options struct {
@@ -110,6 +129,15 @@ func NewMachine(p *Plan, o Options) *Machine {
 	return m
 }
 
+// Begin says that the operator has made its first call: the times of a plan ("at") count from here. It is called
+// once, before Arrive is told of that call.
+func (m *Machine) Begin() (fx Effect) {
+	for _, r := range m.rules {
+		r.begin(&fx)
+	}
+	return fx
+}
+
 // Arrive counts a call and says what to do with it. It is called once a call, in the order of arrival. A call
 // of an outsider is counted, since holds may wait for it, but never altered.
 func (m *Machine) Arrive(c Call) Verdict {
@@ -121,17 +149,36 @@ func (m *Machine) Arrive(c Call) Verdict {
 	return v
 }
 
-// Done says that a call has been executed or refused, before its client is told. It returns whether a hold
-// ended by it.
-func (m *Machine) Done(t Ticket) (released bool) {
+// Done says that a call has been executed or refused; its client does not know yet.
+func (m *Machine) Done(t Ticket) (fx Effect) {
 	for _, r := range m.rules {
-		released = r.done(t) || released
+		r.done(t, &fx)
 	}
-	return released
+	return fx
 }
 
-// Expire says that the time of a Deadline has come. It returns whether a hold ended by it.
-func (m *Machine) Expire(d Deadline) (released bool) { return m.rules[d.Rule].expire() }
+// Dropped says that a call will not be executed, because its client is gone.
+func (m *Machine) Dropped(t Ticket) (fx Effect) {
+	for _, r := range m.rules {
+		r.dropped(t, &fx)
+	}
+	return fx
+}
+
+// Answered says that a call's answer has reached its client. What follows is to be carried out once the client
+// has gone as far as it can.
+func (m *Machine) Answered(t Ticket) (fx Effect) {
+	for _, r := range m.rules {
+		r.answered(t, &fx)
+	}
+	return fx
+}
+
+// Expire says that the time of a Deadline has come.
+func (m *Machine) Expire(d Deadline) (fx Effect) {
+	m.rules[d.Rule].expire(d.stage, &fx)
+	return fx
+}
 
 // Deliver says what to do with the event at the head of a stream. It may be asked again for the same event.
 func (m *Machine) Deliver(e Event) Delivery {
@@ -144,8 +191,30 @@ func (m *Machine) Deliver(e Event) Delivery {
 	return d
 }
 
+// Behind says that an event has been committed and waits behind the head of its stream, for which Deliver asked
+// to look Ahead. Events of a stream come in their order; it may be told of one twice.
+func (m *Machine) Behind(e Event) (fx Effect) {
+	for _, r := range m.rules {
+		r.behind(e, &fx)
+	}
+	return fx
+}
+
 // Closed forgets a stream.
-func (m *Machine) Closed(stream string) { delete(m.heads, stream) }
+func (m *Machine) Closed(stream string) {
+	delete(m.heads, stream)
+	for _, r := range m.rules {
+		r.closed(stream)
+	}
+}
+
+// name is the process that a plan's word means.
+func (m *Machine) name(process string) string {
+	if process == "operator" && m.operator != "" {
+		return m.operator
+	}
+	return process
+}
 
 // Report lists the selectors that met nothing so far, in the plan's order.
 func (m *Machine) Report() []Unmatched {

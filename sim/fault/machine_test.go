@@ -2,6 +2,7 @@ package fault
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -13,60 +14,137 @@ import (
 // TestMachine runs the transcripts of testdata. Their commands:
 //
 //	plan                                     parses the input, prints it, and starts a new run
+//	begin                                    the operator makes its first call
 //	arrive VERB RES[.GROUP][/NAME[/SUB]] [ns=NS] [client=C]    a call; C is "manager", the operator, by default
-//	done tN                                  call N has been executed or refused
+//	done tN | dropped tN | answered tN       call N has been executed, will never be, has its answer
 //	deliver STREAM [client=C] TYPE RES[.GROUP]/NAME rv=N       an event is at the head of its stream
-//	expire                                   the last deadline's time has come
+//	behind  STREAM …                                           an event waits behind the head
+//	closed STREAM [client=C]
+//	expire [dN]                              the time of the N-th deadline has come, or of the last
 //	report                                   the selectors that matched nothing
 func TestMachine(t *testing.T) {
 	datadriven.Walk(t, "testdata", func(t *testing.T, path string) {
-		var m *Machine
-		var deadline Deadline
-		datadriven.RunTest(t, path, func(t *testing.T, d *datadriven.TestData) string {
-			switch d.Cmd {
-			case "plan":
-				p, err := Parse("plan", []byte(d.Input))
-				if err != nil {
-					return err.Error()
-				}
-				m = NewMachine(p, Options{Operator: "manager"})
-				return p.String()
-			case "arrive":
-				return m.Arrive(callOf(t, d)).text()
-			case "done":
-				n, err := strconv.Atoi(strings.TrimPrefix(d.CmdArgs[0].Key, "t"))
-				if err != nil {
-					t.Fatal(err)
-				}
-				if m.Done(Ticket(n)) {
-					return "done: released"
-				}
-				return "done"
-			case "deliver":
-				v := m.Deliver(eventOf(t, d))
-				if len(v.Begun) > 0 {
-					deadline = v.Begun[0]
-				}
-				return v.text()
-			case "expire":
-				if m.Expire(deadline) {
-					return "released"
-				}
-				return "nothing to release"
-			case "report":
-				var lines []string
-				for _, u := range m.Report() {
-					lines = append(lines, u.String())
-				}
-				if lines == nil {
-					return "every selector matched"
-				}
-				return strings.Join(lines, "\n")
-			}
-			t.Fatalf("%s: unknown command %q", d.Pos, d.Cmd)
-			return ""
-		})
+		var s transcript
+		datadriven.RunTest(t, path, func(t *testing.T, d *datadriven.TestData) string { return s.run(t, d) })
 	})
+}
+
+// transcript is one run of a plan.
+type transcript struct {
+	m         *Machine
+	deadlines []Deadline
+	streams   []string
+}
+
+func (s *transcript) run(t *testing.T, d *datadriven.TestData) string {
+	t.Helper()
+	m := s.m
+	switch d.Cmd {
+	case "plan":
+		p, err := Parse("plan", []byte(d.Input))
+		if err != nil {
+			return err.Error()
+		}
+		*s = transcript{m: NewMachine(p, Options{Operator: "manager"})}
+		return p.String()
+	case "begin":
+		return s.effect("begun", m.Begin())
+	case "arrive":
+		v := m.Arrive(callOf(t, d))
+		return v.text()
+	case "done":
+		return s.effect("done", m.Done(ticket(t, d)))
+	case "dropped":
+		return s.effect("dropped", m.Dropped(ticket(t, d)))
+	case "answered":
+		return s.effect("answered", m.Answered(ticket(t, d)))
+	case "deliver":
+		e := eventOf(t, d)
+		if !slices.Contains(s.streams, e.Stream) {
+			s.streams = append(s.streams, e.Stream)
+		}
+		v := m.Deliver(e)
+		return s.effect(v.text(), v.Effect)
+	case "behind":
+		return s.effect("behind", m.Behind(eventOf(t, d)))
+	case "closed":
+		plain, named := words(d)
+		m.Closed(named["client"] + "/" + plain[0])
+		return "closed"
+	case "expire":
+		n := len(s.deadlines)
+		if len(d.CmdArgs) > 0 {
+			n = number(t, d, "d")
+		}
+		fx := m.Expire(s.deadlines[n-1])
+		if !fx.Released && len(fx.Actions) == 0 {
+			return "nothing to do"
+		}
+		return s.effect("expired", fx)
+	case "report":
+		return report(m)
+	}
+	t.Fatalf("%s: unknown command %q", d.Pos, d.Cmd)
+	return ""
+}
+
+// effect adds to WHAT what follows from it.
+func (s *transcript) effect(what string, fx Effect) string {
+	var b strings.Builder
+	b.WriteString(what)
+	if fx.Released {
+		b.WriteString(": released")
+	}
+	for _, d := range fx.Begun {
+		s.deadlines = append(s.deadlines, d)
+		fmt.Fprintf(&b, "\n  d%d in %s: %s", len(s.deadlines), d.After, d.What)
+	}
+	for _, a := range fx.Actions {
+		fmt.Fprintf(&b, "\n  %s", a)
+		if a.Do == DoCut {
+			b.WriteString(": " + strings.Join(s.cut(a), ", "))
+		}
+	}
+	return b.String()
+}
+
+// cut names the streams that an action means. To be asked, a stream has to have had an event of pods.
+func (s *transcript) cut(a Action) (names []string) {
+	for _, name := range s.streams {
+		client, _, _ := strings.Cut(name, "/")
+		if a.Matches(Event{Client: client, Stream: name, Resource: "pods"}) {
+			names = append(names, name)
+		}
+	}
+	if names == nil {
+		names = []string{"none"}
+	}
+	return names
+}
+
+func report(m *Machine) string {
+	var lines []string
+	for _, u := range m.Report() {
+		lines = append(lines, u.String())
+	}
+	if lines == nil {
+		return "every selector matched"
+	}
+	return strings.Join(lines, "\n")
+}
+
+func number(t *testing.T, d *datadriven.TestData, prefix string) int {
+	t.Helper()
+	n, err := strconv.Atoi(strings.TrimPrefix(d.CmdArgs[0].Key, prefix))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+func ticket(t *testing.T, d *datadriven.TestData) Ticket {
+	t.Helper()
+	return Ticket(number(t, d, "t"))
 }
 
 func (v Verdict) text() string {
@@ -87,6 +165,16 @@ func (v Verdict) text() string {
 	if v.Delay > 0 {
 		s += " after " + v.Delay.String()
 	}
+	for _, m := range v.Marks {
+		word := "before"
+		if m.After {
+			word = "after"
+		}
+		s += ", remember the version " + word + " it"
+	}
+	for _, a := range v.Before {
+		s += "\n  first " + a.String()
+	}
 	return s
 }
 
@@ -98,8 +186,8 @@ func (d Delivery) text() string {
 	if d.Delay > 0 {
 		s += " after " + d.Delay.String()
 	}
-	for _, b := range d.Begun {
-		s += ", ends in " + b.After.String()
+	if d.Ahead {
+		s += ", and look ahead"
 	}
 	return s
 }

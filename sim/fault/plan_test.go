@@ -83,8 +83,33 @@ func TestPlanErrors(t *testing.T) {
 		{"seed", "seed: -1", `p.yaml:1: seed of a plan is "-1"`},
 		{"two documents", "seed: 1\n---\nseed: 2", "p.yaml:"},
 		{"faults is no list", "faults:\n  hold: {}", "p.yaml:2: faults is no list"},
-		{"unknown fault", "faults:\n- hodl: {watch: pods}", `p.yaml:2: unknown fault "hodl"; known are answer, hold, latency`},
-		{"later fault", "seed: 1\nfaults:\n- hold: {watch: a}\n- crash: {process: operator}", `p.yaml:4: fault "crash" is not supported by this version; supported are answer, hold, latency`},
+		{"unknown fault", "faults:\n- hodl: {watch: pods}", `p.yaml:2: unknown fault "hodl"; known are answer, crash, cut, hold, latency, merge, pause, restart, skip`},
+		{"later line", "seed: 1\nfaults:\n- hold: {watch: a}\n- crash: {process: operator}", `p.yaml:4: crash needs one of before, after and at`},
+		{"crash of whom", "faults:\n- crash: {at: 1s}", "p.yaml:2: crash needs process"},
+		{"crash of all", "faults:\n- crash: {process: \"*\", at: 1s}", "p.yaml:2: crash needs process"},
+		{"crash twice", "faults:\n- crash: {process: a, at: 1s, after: \"CREATE pods\"}", "p.yaml:2: crash needs one of before, after and at"},
+		{"answered before", "faults:\n- crash: {process: a, before: \"CREATE pods\", answered: true}", "p.yaml:2: answered of crash goes with after"},
+		{"no comeback", "faults:\n- crash: {process: a, at: 1s, restartAfter: never, view: \"before CREATE pods\"}", "p.yaml:2: a process that never comes back has no view"},
+		{"no view", "faults:\n- crash: {process: a, at: 1s, for: 1s}", "p.yaml:2: reads, until and for of crash go with the view of a past"},
+		{"view", "faults:\n- restart: {process: a, at: 1s, view: \"yesterday\"}", `p.yaml:2: view of restart: "yesterday" is no view`},
+		{"view of what", "faults:\n- restart: {process: a, at: 1s, view: \"before CREATE *\"}", `p.yaml:2: view of restart: view "before CREATE *" does not say of what`},
+		{"view of an odd thing", "faults:\n- restart: {process: a, at: 1s, view: \"pods/a/log before CREATE pods\"}", `p.yaml:2: view of restart: view "pods/a/log before CREATE pods": "pods/a/log" is not RESOURCE`},
+		{"view of half a list", "faults:\n- restart: {process: a, at: 1s, view: \"pods -n x before CREATE pods\"}", `p.yaml:2: view of restart: view "pods -n x before CREATE pods": "pods -n x" is not RESOURCE`},
+		{"view at no call", "faults:\n- restart: {process: a, at: 1s, view: \"pods before\"}", `p.yaml:2: view of restart: selector "": want VERB`},
+		{"view ends twice", "faults:\n- restart: {process: a, at: 1s, view: \"after CREATE pods\", for: 1s, until: \"CREATE pods\"}", "p.yaml:2: the view of restart has until and for"},
+		{"reads", "faults:\n- restart: {process: a, at: 1s, view: \"after CREATE pods\", reads: some}", `p.yaml:2: reads of restart is "some"; want all or cached`},
+		{"restart when", "faults:\n- restart: {process: a}", "p.yaml:2: restart needs at"},
+		{"moment", "faults:\n- restart: {process: a, at: soon}", `p.yaml:2: at of restart is "soon"; want a duration`},
+		{"moment of a call", "faults:\n- restart: {process: a, at: MAKE pods}", `p.yaml:2: at of restart: selector "MAKE pods": "MAKE" is no verb`},
+		{"pause when", "faults:\n- pause: {process: a, for: 1s}", "p.yaml:2: pause needs one of from"},
+		{"pause how long", "faults:\n- pause: {process: a, at: 1s}", "p.yaml:2: pause needs for"},
+		{"skip how far", "faults:\n- skip: {at: 1s}", "p.yaml:2: skip needs clock"},
+		{"skip when", "faults:\n- skip: {clock: 1s}", "p.yaml:2: skip needs at"},
+		{"cut what", "faults:\n- cut: {at: 1s}", "p.yaml:2: cut needs watch"},
+		{"cut when", "faults:\n- cut: {watch: pods}", "p.yaml:2: cut needs one of from"},
+		{"cut and then", "faults:\n- cut: {watch: pods, at: 1s, resume: maybe}", `p.yaml:2: resume of cut is "maybe"; want ok or gone`},
+		{"merge all", "faults:\n- merge: {watch: \"*\", from: \"ADDED a\", to: \"DELETED a\"}", "p.yaml:2: merge needs watch, the one resource"},
+		{"merge what", "faults:\n- merge: {watch: pods, from: \"ADDED a\"}", "p.yaml:2: merge needs from and to"},
 		{"no body", "faults:\n- hold", "p.yaml:2: a fault has one kind"},
 		{"two kinds", "faults:\n- hold: {watch: a}\n  latency: {}", "p.yaml:2: a fault has one kind"},
 		{"unknown field", "faults:\n- hold: {watch: a, form: b}", `p.yaml:2: hold has no "form"`},
@@ -123,6 +148,22 @@ func TestPlanErrors(t *testing.T) {
 				t.Error("the error is not marked as bad input")
 			}
 		})
+	}
+}
+
+func TestViewsPrintAsTheyParse(t *testing.T) {
+	for _, text := range []string{
+		"current", "before CREATE statefulsets/rabbit-server #2", "after UPDATE pods/a/status", "pods before CREATE secrets/s",
+		"rabbitmqclusters.rabbitmq.com/rabbit -n prod after DELETE rabbitmqclusters/rabbit #2", "* before * #7", "pods/a after DELETE *",
+	} {
+		v, err := ParseView(text)
+		if err != nil {
+			t.Error(err)
+			continue
+		}
+		if v.String() != text {
+			t.Errorf("%q prints as %q", text, v)
+		}
 	}
 }
 

@@ -28,11 +28,17 @@ type exchange struct {
 	out     *sink // what the record lets through
 	call    fault.Call
 	verdict fault.Verdict
+	reached bool          // the API server has it
 	life    time.Duration // of a watch
 
 	stream  *store.Stream // a watch under way
 	next    *sim.Item     // its next event on the agenda; nil for none
 	held    bool          // next is held by a fault
+	began   int64         // when the watch's header came
+	asked   bool          // the faults were asked about the stream's next event, which is due
+	due     int64         // then at the earliest, and
+	ahead   bool          // are to be told of those behind it,
+	told    uint64        // and have been up to this version
 	expires *sim.Item
 }
 
@@ -54,6 +60,15 @@ func (d *Door) arrive(l *link, x *wire.Exchange) {
 
 // run executes a call, or does not, and puts its answer on the agenda.
 func (d *Door) run(e *exchange) error {
+	e.reached = true
+	d.remember(e.verdict, false)
+	if err := d.carryOut(e.verdict.Before); err != nil {
+		return err
+	}
+	if len(e.verdict.Before) > 0 && e.link.conn.Closed() {
+		// Its client is dead, and it is not executed.
+		return d.heed(d.o.Faults.Done(e.verdict.Ticket))
+	}
 	instead := e.verdict.Answer
 	var m wire.Handover
 	if instead == nil || instead.Committed {
@@ -74,42 +89,45 @@ func (d *Door) ran(e *exchange, m wire.Handover) error {
 		return fmt.Errorf("the API server panicked: %s", m.Panic)
 	}
 	instead := e.verdict.Answer
-	released := d.o.Faults.Done(e.verdict.Ticket)
+	d.remember(e.verdict, true)
+	fx := d.o.Faults.Done(e.verdict.Ticket)
+	latency := d.o.Latency
 	if instead != nil {
 		e.x.Cancel() // a watch, if it was one
 		e.stream = nil
 		m = refusal(e.call, instead)
-	}
-	if released {
-		d.release()
+		latency += instead.Wait()
 	}
 	d.Committed()
 	if e.link.conn.Closed() {
-		return nil // its client has gone while a webhook was called
+		return d.heed(fx) // its client has gone while a webhook was called
 	}
-	d.after(d.o.Latency, sim.Item{
+	d.after(latency, sim.Item{
 		Lane: e.link.lane(), Kind: "answer", Subject: fmt.Sprintf("%s: %s", e, outcome(m, instead)),
-		Apply: func() error { return d.answer(e, m, instead != nil && instead.Lost()) },
+		Apply: func() error {
+			d.answer(e, m, instead != nil && instead.Lost())
+			return nil
+		},
 	})
-	return nil
+	return d.heed(fx)
 }
 
 // answer tells the client.
-func (d *Door) answer(e *exchange, m wire.Handover, lost bool) error {
+func (d *Door) answer(e *exchange, m wire.Handover, lost bool) {
 	if lost {
-		e.link.conn.Close()
-		return nil // Collect ends it
+		e.link.conn.Close() // Collect ends it
+		return
 	}
 	e.write(m)
 	if !m.Done {
 		e.x.Answer(wire.Handover{Code: e.out.code, Header: e.out.header, Body: e.out.take()})
 		d.begin(e)
-		return nil
+	} else {
+		e.rec.Finish(true)
+		e.link.now = nil
+		e.x.Answer(wire.Handover{Done: true, Code: e.out.code, Header: e.out.header, Body: e.out.take()})
 	}
-	e.rec.Finish(true)
-	e.link.now = nil
-	e.x.Answer(wire.Handover{Done: true, Code: e.out.code, Header: e.out.header, Body: e.out.take()})
-	return nil
+	d.soon(d.o.Faults.Answered(e.verdict.Ticket))
 }
 
 // write passes what the handler made through the record.

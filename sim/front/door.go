@@ -25,6 +25,12 @@ type Options struct {
 	Tap *apicall.Tap
 	// Faults is the plan in this run; nil for none.
 	Faults *fault.Machine
+	// Store is what the API server stores in: for views of the past, versions that are gone, and the times of
+	// commits; nil where no plan needs it.
+	Store *store.Store
+	// Act, if set, carries out what a plan does to processes and the clock, and is told of what it does to
+	// watches, which the door has done by then. It must not ask the door for anything but Disconnect.
+	Act func(fault.Action) error
 	// Latency is how long each request, answer and event is on its way; 0 means DefaultLatency.
 	Latency time.Duration
 	// Arrived, if set, is told of every call of a process when it arrives.
@@ -52,8 +58,13 @@ type Door struct {
 	streams []*exchange // watches under way, in the order in which they began
 	seeing  []*observer
 	lifes   *rand.Rand // of watches
-	calls   []*callOut // under way, in the order in which they began
-	called  int
+
+	commits  []commit          // when versions came to be, in order
+	versions map[int]uint64    // by the number of the plan's rule that wanted it remembered
+	shown    map[string]string // by process: the fault whose view of the past it is shown
+	notes    []string
+	calls    []*callOut // under way, in the order in which they began
+	called   int
 }
 
 // link is one connection.
@@ -80,7 +91,10 @@ func New(o Options) *Door {
 	if o.Prepare == nil {
 		o.Prepare = func(fault.Call, *http.Request) (store.Hint, func(int)) { return store.Hint{}, func(int) {} }
 	}
-	return &Door{o: o, lifes: o.World.Rand("lifetimes of watches")}
+	if o.Act == nil {
+		o.Act = func(fault.Action) error { return nil }
+	}
+	return &Door{o: o, versions: map[int]uint64{}, shown: map[string]string{}, lifes: o.World.Rand("lifetimes of watches")}
 }
 
 // Accept takes a connection that a process has opened.
@@ -139,6 +153,9 @@ func (d *Door) hungUp(l *link) {
 		l.now.rec.Finish(false)
 		now := l.now
 		l.now = nil
+		if !now.reached {
+			d.soon(d.o.Faults.Dropped(now.verdict.Ticket))
+		}
 		d.abandon(now.x)
 	}
 	l.conn.Close()

@@ -56,15 +56,21 @@ func (o *outsider) RoundTrip(r *http.Request) (*http.Response, error) {
 	out := newSink()
 	rec := o.d.o.Tap.Open(out, identified(in, o.c))
 	v := o.d.o.Faults.Arrive(callOf(rec, ""))
+	o.d.remember(v, false)
+	if err := o.d.carryOut(v.Before); err != nil {
+		return nil, err
+	}
 	if err := o.serve(rec); err != nil {
 		return nil, err
 	}
-	released := o.d.o.Faults.Done(v.Ticket)
+	o.d.remember(v, true)
+	fx := o.d.o.Faults.Done(v.Ticket)
 	rec.Finish(true)
-	if released {
-		o.d.release()
-	}
 	o.d.Committed()
+	if err := o.d.heed(fx); err != nil {
+		return nil, err
+	}
+	o.d.soon(o.d.o.Faults.Answered(v.Ticket))
 	return &http.Response{
 		Status: http.StatusText(out.code), StatusCode: out.code, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
 		Header: out.header, Body: io.NopCloser(bytes.NewReader(out.body)), ContentLength: int64(len(out.body)), Request: r,

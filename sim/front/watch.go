@@ -20,6 +20,7 @@ func (e *exchange) Began(s *store.Stream) {
 // begin lets a watch whose header is out have its events.
 func (d *Door) begin(e *exchange) {
 	d.streams = append(d.streams, e)
+	e.began = d.o.World.Nanos()
 	life := e.life
 	if life == 0 {
 		// As an API server: between one and two times its minimum (--min-request-timeout, 30 minutes;
@@ -36,11 +37,15 @@ func (d *Door) begin(e *exchange) {
 
 // Committed looks for events that commits have made due. The world's own writers call it after theirs.
 func (d *Door) Committed() {
+	d.note()
 	for _, o := range d.seeing {
 		d.fail(o.drain())
 	}
 	for _, e := range d.streams {
 		d.schedule(e, d.o.Latency)
+		if e.ahead {
+			d.lookAhead(e)
+		}
 	}
 }
 
@@ -60,24 +65,12 @@ func (d *Door) schedule(e *exchange, latency time.Duration) {
 		return
 	}
 	info := e.stream.Info()
-	kind := string(ev.Type)
-	if ev.Initial {
-		kind = "INITIAL" // an item of a list: it waits with its stream, and no selector means it
+	delivery := d.o.Faults.Deliver(e.event(ev))
+	if !e.asked {
+		e.asked, e.due = true, d.since(e, ev)+int64(d.o.Latency+delivery.Delay)
+		e.ahead, e.told = delivery.Ahead, ev.ResourceVersion
 	}
-	delivery := d.o.Faults.Deliver(fault.Event{
-		Client: e.link.client.Process, Stream: e.link.lane(), Type: kind,
-		Group: info.Resource.Group, Resource: info.Resource.Resource, Namespace: ev.Namespace, Name: ev.Name,
-		ResourceVersion: int64(ev.ResourceVersion),
-	})
-	for _, deadline := range delivery.Begun {
-		d.after(deadline.After, sim.Item{Kind: "fault", Subject: "a hold ends", Apply: func() error {
-			if d.o.Faults.Expire(deadline) {
-				d.release()
-			}
-			return nil
-		}})
-	}
-	at := d.o.World.Nanos() + int64(latency+delivery.Delay)
+	at := max(d.o.World.Nanos()+int64(latency), e.due)
 	if e.held = delivery.Held; e.held {
 		at = sim.Never
 	}
@@ -87,6 +80,32 @@ func (d *Door) schedule(e *exchange, latency time.Duration) {
 			strings.TrimPrefix(ev.Namespace+"/"+ev.Name, "/"), ev.ResourceVersion, e.link.client.Process),
 		Apply: func() error { return d.deliver(e) },
 	})
+	d.soon(delivery.Effect)
+	if e.ahead {
+		d.lookAhead(e)
+	}
+}
+
+// event is an event of the stream in the faults' words.
+func (e *exchange) event(ev store.Event) fault.Event {
+	info := e.stream.Info()
+	kind := string(ev.Type)
+	if ev.Initial {
+		kind = "INITIAL" // an item of a list: it waits with its stream, and no selector means it
+	}
+	return fault.Event{
+		Client: e.link.client.Process, Stream: e.link.lane(), Type: kind,
+		Group: info.Resource.Group, Resource: info.Resource.Resource, Namespace: ev.Namespace, Name: ev.Name,
+		ResourceVersion: int64(ev.ResourceVersion),
+	}
+}
+
+// lookAhead tells the faults of what has come to wait behind a stream's next event.
+func (d *Door) lookAhead(e *exchange) {
+	for _, ev := range e.stream.Ahead(e.told) {
+		e.told = ev.ResourceVersion
+		d.soon(d.o.Faults.Behind(e.event(ev)))
+	}
 }
 
 // deliver hands one event to the handler and what the handler makes of it to the client.
@@ -96,6 +115,7 @@ func (d *Door) deliver(e *exchange) error {
 		d.schedule(e, d.o.Latency)
 		return nil
 	}
+	e.asked, e.ahead = false, false
 	m := wire.AwaitOr(e.x, e.stream.C(), e.stream.Take())
 	if m.Panic != "" {
 		return fmt.Errorf("the API server panicked in a watch: %s", m.Panic)

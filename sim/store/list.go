@@ -13,7 +13,7 @@ import (
 )
 
 // GetList implements storage.Interface.
-func (r *resource) GetList(_ context.Context, key string, opts storage.ListOptions, list runtime.Object) error {
+func (r *resource) GetList(ctx context.Context, key string, opts storage.ListOptions, list runtime.Object) error {
 	prefix, err := r.key(key, opts.Recursive)
 	if err != nil {
 		return err
@@ -30,7 +30,7 @@ func (r *resource) GetList(_ context.Context, key string, opts storage.ListOptio
 	if err != nil {
 		return err
 	}
-	found, rev, err := r.collect(prefix, from, uint64(exact), opts)
+	found, rev, err := r.collect(ctx, prefix, from, uint64(exact), opts)
 	if err != nil {
 		return err
 	}
@@ -47,7 +47,7 @@ func (r *resource) GetList(_ context.Context, key string, opts storage.ListOptio
 
 // collect gives the entries under prefix, from key from on if set, at version exact (0: the newest),
 // and that version.
-func (r *resource) collect(prefix, from string, exact uint64, opts storage.ListOptions) ([]*entry, uint64, error) {
+func (r *resource) collect(ctx context.Context, prefix, from string, exact uint64, opts storage.ListOptions) ([]*entry, uint64, error) {
 	s := r.s
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -60,6 +60,9 @@ func (r *resource) collect(prefix, from string, exact uint64, opts storage.ListO
 	case exact > 0:
 		t, rev = s.state.at(r.prefix, exact), exact
 	default:
+		if past, ok := r.past(ctx, opts.ResourceVersion); ok {
+			t, rev = s.state.at(r.prefix, past), past
+		}
 		if err := r.notOlder(opts.ResourceVersion, rev); err != nil {
 			return nil, 0, err
 		}

@@ -204,6 +204,8 @@ func (s *Store) Restore(snap *Snapshot) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	old := s.state.journals
+	clear(s.views)
+	clear(s.forgotten)
 	s.state = snap.state.fork()
 	for _, w := range slices.Clone(s.streams) {
 		if w.external || !sameEnd(old[w.r.prefix], s.state.journals[w.r.prefix]) {

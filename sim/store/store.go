@@ -45,6 +45,9 @@ type Store struct {
 	resources map[schema.GroupResource]*resource // the one opened last
 	streams   []*stream                          // in the order of their beginning
 	lastID    uint64
+	// What single processes are shown otherwise; see view.go.
+	views     map[string][]View
+	forgotten map[string]map[schema.GroupResource]uint64
 }
 
 // New makes an empty world.
@@ -54,7 +57,8 @@ func New(o Options) *Store {
 	}
 	s := &Store{
 		opts: o, born: time.Now().Truncate(time.Second), state: newState(),
-		resources: map[schema.GroupResource]*resource{},
+		resources: map[schema.GroupResource]*resource{}, views: map[string][]View{},
+		forgotten: map[string]map[schema.GroupResource]uint64{},
 	}
 	if o.Gate != nil {
 		s.SetGate(o.Gate)

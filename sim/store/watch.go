@@ -40,6 +40,7 @@ type stream struct {
 	cursor      int
 	from        uint64 // changes up to it are not for this stream
 	bookmarkDue bool
+	held        bool // a view of the past holds it back; see view.go
 }
 
 // item is the next thing that a stream has to say.
@@ -110,16 +111,25 @@ func (s *Store) begin(w *stream, rev uint64, opts storage.ListOptions) {
 	j := s.state.journal(w.r.prefix)
 	wanted := opts.SendInitialEvents
 	initial := wanted == nil && rev == 0 || wanted != nil && *wanted
+	objects, now := s.state.objects, s.state.rev
+	if initial || rev == 0 {
+		if past, ok := w.r.past(w.ctx, opts.ResourceVersion); ok {
+			objects, now = s.state.at(w.r.prefix, past), past
+			w.held = true
+		}
+	} else {
+		w.held = w.hold(rev)
+	}
 	switch {
-	case initial && rev > s.state.rev:
-		w.failure = storage.NewTooLargeResourceVersionError(rev, s.state.rev, 1)
+	case initial && rev > now:
+		w.failure = storage.NewTooLargeResourceVersionError(rev, now, 1)
 	case initial:
-		w.initial, w.initialRev = s.present(w, opts.Recursive), s.state.rev
+		w.initial, w.initialRev = present(objects, w.key, opts.Recursive), now
 		w.endInitial = wanted != nil && opts.Predicate.AllowWatchBookmarks
-		w.cursor = j.end()
+		w.cursor = j.after(now)
 	case rev == 0:
-		w.cursor = j.end()
-	case rev < s.state.compacted:
+		w.cursor = j.after(now)
+	case w.expired(rev):
 		w.failure = apierrors.NewResourceExpired(watchExpired)
 	default:
 		w.cursor, w.from = j.after(rev), rev
@@ -127,16 +137,16 @@ func (s *Store) begin(w *stream, rev uint64, opts storage.ListOptions) {
 	s.streams = append(s.streams, w)
 }
 
-// present lists what a stream that wants initial events gets. mu is held.
-func (s *Store) present(w *stream, recursive bool) []*entry {
+// present lists what a stream that wants initial events gets.
+func present(objects *tree, key string, recursive bool) []*entry {
 	if !recursive {
-		if e, ok := s.state.objects.Get(w.key); ok {
+		if e, ok := objects.Get(key); ok {
 			return []*entry{e}
 		}
 		return nil
 	}
 	var out []*entry
-	ascend(s.state.objects, w.key, w.key, func(e *entry) bool { out = append(out, e); return true })
+	ascend(objects, key, key, func(e *entry) bool { out = append(out, e); return true })
 	return out
 }
 
@@ -242,16 +252,20 @@ func (w *stream) next() (it item, ok bool) {
 	if w.cursor < j.dropped {
 		return item{failure: apierrors.NewResourceExpired(watchExpired)}, true
 	}
+	horizon := w.horizon()
 	for ; w.cursor < j.end(); w.cursor++ {
 		c := j.changes[w.cursor-j.dropped]
+		if c.rev > horizon {
+			return item{}, false
+		}
 		if c.rev > w.from && w.concerns(c.key) {
 			w.cursor++
 			return item{change: c}, true
 		}
 	}
-	if w.bookmarkDue {
+	if w.bookmarkDue && horizon == s.state.rev {
 		w.bookmarkDue = false
-		return item{bookmark: s.state.rev}, true
+		return item{bookmark: horizon}, true
 	}
 	return item{}, false
 }
