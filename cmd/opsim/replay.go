@@ -1,11 +1,15 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"runtime/debug"
+	"slices"
 	"strings"
 	"time"
 
@@ -25,8 +29,9 @@ type replayFlags struct {
 	process, userAgent, serviceAccount, manager  string
 	env                                          []string
 	seed                                         uint64
+	check                                        int
 	limit, maxGap, settle, patience, gracePeriod time.Duration
-	failOnDivergence, verbose                    bool
+	failOnDivergence, verbose, worker            bool
 }
 
 func newReplayCmd() *cobra.Command {
@@ -64,6 +69,9 @@ made again or new ones made; 2 bad input; 3 the run could not take place.`,
 	fl.StringArrayVar(&f.operators, "operator", nil, "the operator's command, or NAME=COMMAND; several run in one world")
 	fl.StringVar(&f.plan, "plan", "", "plan of faults, a YAML file")
 	fl.Uint64Var(&f.seed, "seed", 0, "seed in place of the plan's")
+	fl.IntVar(&f.check, "check", 0, "run that many times in virtual time, and compare the runs byte for byte")
+	fl.BoolVar(&f.worker, "worker", false, "")
+	_ = fl.MarkHidden("worker") // what --check starts
 	fl.StringVar(&f.out, "out", "", "folder for the run's trace (default: a new one beside TRACE's name in this folder)")
 	fl.StringVar(&f.clock, "clock", "auto", "what the operator lives by: virtual, wall, or auto (virtual where that works)")
 	fl.StringVar(&f.start, "start", "", "the run's first moment, as 2026-01-31T12:00:00Z (default: that of the recorded operator's first call)")
@@ -93,6 +101,12 @@ func (f *replayFlags) run(cmd *cobra.Command, dir string) error {
 		return err
 	}
 	defer func() { _ = o.Trace.Close() }()
+	if os.Getenv("GOGC") == "" {
+		debug.SetGCPercent(400) // half of what a short run costs would else be the collection of one small heap
+	}
+	if f.worker {
+		return replay.Serve(cmd.Context(), o, cmd.InOrStdin(), cmd.OutOrStdout())
+	}
 	if o.Out == "" {
 		if o.Out, err = freshFolder(dir); err != nil {
 			return err
@@ -101,6 +115,9 @@ func (f *replayFlags) run(cmd *cobra.Command, dir string) error {
 	o.Progress = cli.NewProgress(cmd.ErrOrStderr())
 	if f.verbose {
 		o.Progress, o.Stderr = nil, cmd.ErrOrStderr()
+	}
+	if f.check != 0 {
+		return f.compare(cmd, o)
 	}
 	result, err := replay.Run(cmd.Context(), o)
 	if err != nil {
@@ -113,6 +130,32 @@ func (f *replayFlags) run(cmd *cobra.Command, dir string) error {
 	}
 	if err == nil && f.failOnDivergence && !result.Divergence.Same() {
 		err = cli.ErrFindings
+	}
+	return err
+}
+
+// compare runs several times.
+func (f *replayFlags) compare(cmd *cobra.Command, o replay.Options) error {
+	self, err := os.Executable()
+	if err != nil {
+		return cli.CannotRun(err)
+	}
+	checked, err := replay.Check(cmd.Context(), o, replay.CheckOptions{
+		Runs: f.check,
+		Worker: func(ctx context.Context) *exec.Cmd {
+			return exec.CommandContext(ctx, self, append(slices.Clone(os.Args[1:]), "--worker")...)
+		},
+	})
+	if err != nil {
+		return err
+	}
+	if f.output == "json" {
+		err = cli.WriteJSON(cmd.OutOrStdout(), checked)
+	} else if err = checked.First.Text(cmd.OutOrStdout()); err == nil {
+		err = checked.Text(cmd.OutOrStdout())
+	}
+	if err == nil {
+		err = checked.Same()
 	}
 	return err
 }
