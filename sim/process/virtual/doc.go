@@ -36,5 +36,17 @@
 // the machine, addresses); arguments, environment and real files are the caller's to keep the same. What it cannot
 // control it does not hide: [Stats.Reasons] says what happened, and [Stats.Deterministic] is false.
 //
+// # Limits
+//
+// Reported in Reasons, and the run goes on: a wait in a call that is not supervised (flock, the opening of a FIFO),
+// priority-inheritance futexes, signalfd, a Unix socket out of the world, a thread that computes for longer than
+// [Options.SpinLimit]. Reported in Notes: the numbers of child processes are the operating system's (the first process
+// is number 1); time-outs set on blocking sockets never pass. Not told apart: CPU time is virtual time; netlink
+// sockets are refused; /dev/urandom ends after 1 MiB; a timer of a Go program fires up to 1 ms late, as it does
+// on a real kernel. A thread that polls or yields a thousand times in vain sleeps for 1 ms.
+//
+// Linux 5.19 or later is needed (signals must wait for the answer to a trap); process_vm_readv, process_vm_writev,
+// pidfd_getfd and forced writes through /proc/PID/mem must be allowed. [Probe] tries all of it.
+//
 // On platforms other than linux/amd64 [New] and [Probe] return an [Error] that says so.
 package virtual
