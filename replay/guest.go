@@ -18,8 +18,11 @@ type guest struct {
 	op    *Operator
 	proc  *virtual.Process
 	lines []*lineSplitter // of its outputs
-	// stopped: it was asked to end.
+	// stopped: it was asked to end, or ended by the plan.
 	stopped bool
+	// away: the plan has ended it, and the run goes on without it until it comes back, if ever.
+	away        bool
+	incarnation int // how often it has come back
 }
 
 func (g *guest) ended() bool {
@@ -47,7 +50,7 @@ func (g *guest) flush() {
 // over says whether all operators have ended.
 func (v *virtualRun) over() bool {
 	for _, g := range v.guests {
-		if !g.ended() {
+		if !g.ended() || g.away {
 			return false
 		}
 	}
@@ -57,6 +60,17 @@ func (v *virtualRun) over() bool {
 // start starts an operator's process.
 func (v *virtualRun) start(op *Operator) error {
 	g := &guest{op: op}
+	if err := v.launch(g); err != nil {
+		return err
+	}
+	v.guests = append(v.guests, g)
+	v.processes[op.Name] = g
+	v.decide("process", "start "+op.Name, "")
+	return nil
+}
+
+// launch starts a new incarnation of a process.
+func (v *virtualRun) launch(g *guest) error {
 	spec, err := v.spec(g)
 	if err != nil {
 		return err
@@ -64,9 +78,6 @@ func (v *virtualRun) start(op *Operator) error {
 	if g.proc, err = v.sup.Start(spec); err != nil {
 		return cli.CannotRun(err)
 	}
-	v.guests = append(v.guests, g)
-	v.processes[op.Name] = g
-	v.decide("process", "start "+op.Name, "")
 	return nil
 }
 
@@ -89,7 +100,7 @@ func (v *virtualRun) spec(g *guest) (virtual.Spec, error) {
 		"KUBECONFIG="+virtualKubeconfig, "HOME="+virtualHome, "TMPDIR=/tmp", "LANG=C.UTF-8",
 		"HOSTNAME="+host, "POD_NAME="+host, "POD_NAMESPACE=default")
 	return virtual.Spec{
-		Name: g.op.Name, Path: path, Args: args, Env: append(env, v.o.Env...), Dir: "/", Hostname: host,
+		Name: g.op.Name, Incarnation: g.incarnation, Path: path, Args: args, Env: append(env, v.o.Env...), Dir: "/", Hostname: host,
 		Files:  map[string][]byte{virtualKubeconfig: []byte(kubeconfig("http://" + virtualServer.String()))},
 		Stdout: v.output(g, "stdout"), Stderr: v.output(g, "stderr"),
 	}, nil

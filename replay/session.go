@@ -33,6 +33,9 @@ func open(ctx context.Context, o Options) (*session, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := checkPlan(&o, ops); err != nil {
+		return nil, err
+	}
 	h, err := readHistory(ctx, o.Trace, anyOf(ops))
 	if err != nil {
 		return nil, err
@@ -103,7 +106,7 @@ func (s *session) length() time.Duration {
 		return margin // it goes on as the wall clock does
 	}
 	waits := time.Duration(len(distinctWrites(s.script))) * max(s.o.Patience, 0)
-	return firstCall + s.o.span(s.script) + waits + s.o.Grace + margin
+	return firstCall + s.o.span(s.script) + skips(s.o.Plan) + waits + s.o.Grace + margin
 }
 
 // play plays the recording once, into the folder OUT.

@@ -40,6 +40,8 @@ type virtualRun struct {
 	guests    []*guest
 	processes map[string]*guest
 	stage     *virtualStage
+	// ending: the plan has nothing more to say.
+	ending bool
 	// first is the virtual time of the operator's first call; 0 before it.
 	first int64
 
@@ -85,7 +87,7 @@ func (v *virtualRun) serve() error {
 	v.machine = fault.NewMachine(v.o.Plan, fault.Options{Operator: v.ops[0].Name})
 	known := newHints(v.script.Writes)
 	v.door = front.New(front.Options{
-		World: v.world, Handler: v.server.Handler(), Tap: v.tap, Faults: v.machine,
+		World: v.world, Handler: v.server.Handler(), Tap: v.tap, Faults: v.machine, Store: v.server.Store(), Act: v.act,
 		Arrived: v.arrived,
 		Prepare: func(c fault.Call, q *http.Request) (store.Hint, func(int)) {
 			if c.Verb != "create" || c.Subresource != "" || q.URL.Query().Has("dryRun") {
@@ -125,6 +127,7 @@ func (v *virtualRun) arrived(c fault.Call) {
 	if v.first == 0 && v.processes[c.Client] != nil {
 		v.first = v.world.Nanos()
 		v.stage.start()
+		v.door.Begin()
 	}
 }
 
@@ -190,6 +193,7 @@ func (v *virtualRun) play(ctx context.Context) (*Result, error) {
 		result.Operators = append(result.Operators, v.ended(g.op, g.exit()))
 	}
 	v.account(result)
+	v.notes = append(v.notes, v.door.Notes()...)
 	return result, v.finish(result, v.machine.Report(), slices.Concat(v.tap.Losses(), v.rows.Losses()))
 }
 
@@ -226,6 +230,7 @@ func (v *virtualRun) elapsed() time.Duration {
 
 // stop asks the operators to end, and makes them after the grace.
 func (v *virtualRun) stop(ctx context.Context) error {
+	v.endPlan()
 	for _, g := range v.guests {
 		if g.ended() {
 			continue

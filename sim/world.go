@@ -59,6 +59,7 @@ type Step struct {
 	// Choice is the index of the item chosen among Of items that were due at the same time.
 	Choice, Of int
 	Rule       string // the plan's fault that timed it
+	About      any    // the Item's
 }
 
 // World is a simulated cluster. It is not safe for concurrent use: it has one thread of decision.
@@ -115,6 +116,9 @@ func (w *World) Cancel(it *Item) { w.agenda.remove(it) }
 
 // CancelLane takes all items of a lane off the agenda: the events of a watch that has ended.
 func (w *World) CancelLane(name string) { w.agenda.drop(name) }
+
+// Skip moves the clock on at once, within a step: what was due in between is late.
+func (w *World) Skip(d time.Duration) { w.o.Processes.AdvanceTo(w.Nanos() + int64(d)) }
 
 // SetLimit moves the end of the run.
 func (w *World) SetLimit(at int64) { w.o.Limit = at }
@@ -214,7 +218,7 @@ func (w *World) apply(heads []*Item) (Step, error) {
 	w.steps++
 	step := Step{
 		N: w.steps, At: w.o.Processes.Now(), Kind: it.Kind, Subject: it.Subject,
-		Choice: choice, Of: len(heads), Rule: it.Rule,
+		Choice: choice, Of: len(heads), Rule: it.Rule, About: it.About,
 	}
 	w.agenda.remove(it)
 	if w.o.Before != nil {

@@ -130,7 +130,7 @@ func NewMachine(p *Plan, o Options) *Machine {
 }
 
 // Begin says that the operator has made its first call: the times of a plan ("at") count from here. It is called
-// once, before Arrive is told of that call.
+// once.
 func (m *Machine) Begin() (fx Effect) {
 	for _, r := range m.rules {
 		r.begin(&fx)

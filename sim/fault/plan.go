@@ -44,6 +44,19 @@ func NeedsWorld(f Fault) bool {
 	return !slices.Contains([]string{"answer", "hold", "latency"}, f.Kind())
 }
 
+// ProcessOf is the process that a fault names to do something to; "" for a fault that does nothing to processes.
+func ProcessOf(f Fault) string {
+	switch f := f.(type) {
+	case *Crash:
+		return f.Process
+	case *Restart:
+		return f.Process
+	case *Pause:
+		return f.Process
+	}
+	return ""
+}
+
 // Error is a mistake in a plan.
 type Error struct {
 	File string
