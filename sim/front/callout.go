@@ -125,6 +125,11 @@ func (d *Door) drop(o *callOut) {
 	d.o.World.CancelLane(o.lane())
 }
 
+// waits reports whether a handler waits for a call of its own.
+func (d *Door) waits(x *wire.Exchange) bool {
+	return slices.ContainsFunc(d.calls, func(o *callOut) bool { return o.x == x })
+}
+
 // abandon fails the call that a handler waits for, since its client has gone, and lets the handler end.
 func (d *Door) abandon(x *wire.Exchange) {
 	for _, o := range d.calls {

@@ -129,21 +129,19 @@ func (d *Door) Collect() (moved bool, err error) {
 }
 
 func (d *Door) collect(l *link) (moved bool) {
-	if n := l.conn.Pending(); n > 0 {
-		l.conn.Flush()
-		moved = l.conn.Pending() < n
-	}
+	before := l.conn.Moved()
+	l.conn.Flush()
 	switch {
 	case l.now == nil:
 		if x := l.conn.Next(); x != nil {
 			d.arrive(l, x)
 			return true
 		}
-	case l.now.stream != nil && l.conn.Hangup():
+	case (l.now.stream != nil || d.waits(l.now.x)) && l.conn.Hangup():
 		l.conn.Close()
 		return true
 	}
-	return moved
+	return l.conn.Moved() != before
 }
 
 // hungUp ends what a closed connection had under way.

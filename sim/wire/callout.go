@@ -71,7 +71,6 @@ func (x *Exchange) Abandon() (m Handover) {
 type Client struct {
 	conn   *Conn
 	call   *CallOut
-	count  *counted
 	next   func() (bool, bool)
 	stop   func()
 	resp   *http.Response
@@ -81,9 +80,7 @@ type Client struct {
 
 // NewClient makes a Client on a stream into a process.
 func NewClient(s Stream, call *CallOut) *Client {
-	c := &Client{call: call, count: &counted{Stream: s}}
-	c.conn = NewConn(c.count, Options{})
-	return c
+	return &Client{call: call, conn: NewConn(s, Options{})}
 }
 
 // Poll sends and reads what it can without waiting. moved says whether any byte went either way, done
@@ -92,7 +89,7 @@ func (c *Client) Poll() (moved, done bool) {
 	if c.closed || c.resp != nil || c.err != nil {
 		return false, true
 	}
-	before := c.count.bytes
+	before := c.conn.moved
 	c.conn.Flush()
 	if c.next == nil { // see Conn.Next
 		c.next, c.stop = iter.Pull(c.run)
@@ -103,7 +100,7 @@ func (c *Client) Poll() (moved, done bool) {
 	if c.conn.broken && c.resp == nil {
 		c.err = c.conn.err
 	}
-	return c.count.bytes != before, c.resp != nil || c.err != nil
+	return c.conn.moved != before, c.resp != nil || c.err != nil
 }
 
 // Result is the answer, its body read, or why there is none.
@@ -159,24 +156,4 @@ func (c *Client) exchange(rw io.ReadWriter) (*http.Response, error) {
 	}
 	resp.Body = io.NopCloser(bytes.NewReader(body))
 	return resp, nil
-}
-
-// counted counts what a stream carries.
-type counted struct {
-	Stream
-	bytes int
-}
-
-// Read implements Stream.
-func (s *counted) Read(p []byte) (int, error) {
-	n, err := s.Stream.Read(p)
-	s.bytes += n
-	return n, err
-}
-
-// Write implements Stream.
-func (s *counted) Write(p []byte) (int, error) {
-	n, err := s.Stream.Write(p)
-	s.bytes += n
-	return n, err
 }

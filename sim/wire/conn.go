@@ -45,6 +45,7 @@ type Conn struct {
 	next   func() (*Exchange, bool)
 	stop   func()
 	busy   *Exchange // the exchange that is not yet answered
+	moved  int64     // bytes, either way
 	broken bool      // the stream failed; Next or Close ends the connection
 	closed bool
 	err    error
@@ -103,6 +104,7 @@ func (c *Conn) Flush() bool {
 	for len(c.out) > 0 && !c.Closed() {
 		n, err := c.stream.Write(c.out)
 		c.out = c.out[n:]
+		c.moved += int64(n)
 		if errors.Is(err, ErrWouldBlock) {
 			return false
 		}
@@ -115,6 +117,10 @@ func (c *Conn) Flush() bool {
 
 // Pending is the number of bytes that wait for the process to make room.
 func (c *Conn) Pending() int { return len(c.out) }
+
+// Moved is the number of bytes that have been read and written so far: as long as it grows, the process may
+// have something to do (a handshake to go on with, room to write again).
+func (c *Conn) Moved() int64 { return c.moved }
 
 // Close ends the connection. An exchange under way is cancelled and its handler has returned by then.
 func (c *Conn) Close() {
@@ -216,6 +222,7 @@ func (e *endpoint) fill() error {
 	for e.err == nil {
 		n, err := e.conn.stream.Read(buf[:])
 		e.in.Write(buf[:n])
+		e.conn.moved += int64(n)
 		if errors.Is(err, ErrWouldBlock) {
 			break
 		}
