@@ -20,6 +20,8 @@ type Item struct {
 	Subject string
 	// Rule is the plan's fault that timed it, in its one-line form; "" for none.
 	Rule string
+	// About is what the step is about, for who looks at it as it is taken: a call, an event. It may be nil.
+	About any
 	// Apply does it. It may schedule further items.
 	Apply func() error
 

@@ -53,7 +53,7 @@ func (d *Door) arrive(l *link, x *wire.Exchange) {
 	l.now = e
 	d.o.Arrived(e.call)
 	d.after(d.o.Latency+e.verdict.Delay, sim.Item{
-		Lane: l.lane(), Kind: "request", Subject: e.String(), Rule: strings.Join(e.verdict.Rules, "; "),
+		Lane: l.lane(), Kind: "request", Subject: e.String(), About: e.call, Rule: strings.Join(e.verdict.Rules, "; "),
 		Apply: func() error { return d.run(e) },
 	})
 }
