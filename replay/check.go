@@ -56,6 +56,9 @@ func Check(ctx context.Context, o Options, c CheckOptions) (*Checked, error) {
 	if o.Clock == ClockWall {
 		return nil, cli.Usagef("only runs in virtual time can be equal: no --check with --clock wall")
 	}
+	if len(o.BreakAt) > 0 {
+		return nil, cli.Usagef("--break-at is for one run, --check for many: say one of them")
+	}
 	o.Clock = ClockVirtual
 	began := time.Now()
 	s, err := open(ctx, o)

@@ -50,6 +50,12 @@ type Options struct {
 	// Threads says which of the operators' threads goes first when several could, in virtual time; "" is
 	// ThreadsFIFO.
 	Threads Threads
+	// BreakAt is where a run in virtual time stands still; Stand then decides how it goes on. The run is the
+	// same with and without.
+	BreakAt []Break
+	Stand   Stander
+	// Steps, if set, gets a line for each step of a virtual run.
+	Steps io.Writer
 
 	fellBack error // why ClockAuto is not ClockVirtual
 }

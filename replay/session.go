@@ -28,6 +28,9 @@ func open(ctx context.Context, o Options) (*session, error) {
 	if err := o.chooseClock(); err != nil {
 		return nil, err
 	}
+	if len(o.BreakAt) > 0 && o.Clock != ClockVirtual {
+		return nil, cli.Usagef("the world can only stand still in virtual time: no --break-at with --clock wall")
+	}
 	o.complete()
 	ops, err := resolve(ctx, &o)
 	if err != nil {

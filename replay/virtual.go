@@ -41,7 +41,9 @@ type virtualRun struct {
 	processes map[string]*guest
 	stage     *virtualStage
 	// ending: the plan has nothing more to say.
-	ending bool
+	ending  bool
+	breaker *breaker
+	ctx     context.Context // of the run
 	// first is the virtual time of the operator's first call; 0 before it.
 	first int64
 
@@ -57,14 +59,16 @@ func (r *run) playVirtual(ctx context.Context) (result *Result, err error) {
 	}
 	r.server = g.server
 	r.note(g.note)
-	v := &virtualRun{run: r, processes: map[string]*guest{}, observed: map[string]bool{}}
+	v := &virtualRun{run: r, ctx: ctx, processes: map[string]*guest{}, observed: map[string]bool{}}
 	v.sup, err = virtual.New(virtual.Options{Seed: r.o.Plan.Seed, Start: r.begin, Network: v, Picker: r.o.picker()})
 	if err != nil {
 		return nil, cli.CannotRun(err)
 	}
 	defer func() { _ = v.sup.Close() }()
+	v.breaker = v.newBreaker()
+	defer v.breaker.close()
 	v.world = sim.New(sim.Options{
-		Seed: r.o.Plan.Seed, Processes: supervised{v.sup}, After: v.decided,
+		Seed: r.o.Plan.Seed, Processes: supervised{v.sup}, Before: v.breaker.before, After: v.decided,
 		Limit: v.sup.Now().Add(firstCall).UnixNano(),
 	})
 	r.clock = v.world
@@ -137,10 +141,25 @@ func (v *virtualRun) decided(s sim.Step) error {
 		Head: traces.Head{TS: s.At}, Step: v.ledger.step(), Kind: s.Kind, Subject: s.Subject,
 		Choice: int32(s.Choice), Of: int32(s.Of), Rule: s.Rule,
 	})
+	if v.o.Steps != nil {
+		_, _ = fmt.Fprintln(v.o.Steps, v.stepText(&s))
+	}
 	if err == nil && v.first != 0 {
 		v.stage.look()
 	}
 	return err
+}
+
+// stepText is a step in a line.
+func (v *virtualRun) stepText(s *sim.Step) string {
+	text := fmt.Sprintf("%6d  +%.6fs  %-8s  %s", s.N, v.elapsed().Seconds(), s.Kind, s.Subject)
+	if s.Of > 1 {
+		text += fmt.Sprintf("  (%d of %d)", s.Choice+1, s.Of)
+	}
+	if s.Rule != "" {
+		text += "  by " + s.Rule
+	}
+	return text
 }
 
 // Connect implements virtual.Network.
@@ -192,6 +211,7 @@ func (v *virtualRun) play(ctx context.Context) (*Result, error) {
 	for _, g := range v.guests {
 		result.Operators = append(result.Operators, v.ended(g.op, g.exit()))
 	}
+	v.notes = append(v.notes, v.breaker.unmet()...)
 	v.account(result)
 	v.notes = append(v.notes, v.door.Notes()...)
 	return result, v.finish(result, v.machine.Report(), slices.Concat(v.tap.Losses(), v.rows.Losses()))

@@ -24,14 +24,14 @@ import (
 
 // replayFlags are the flags of opsim replay.
 type replayFlags struct {
-	operators                                    []string
+	operators, breakAt                           []string
 	plan, out, output, clock, start, threads     string
 	process, userAgent, serviceAccount, manager  string
 	env                                          []string
 	seed                                         uint64
 	check                                        int
 	limit, maxGap, settle, patience, gracePeriod time.Duration
-	failOnDivergence, verbose, worker            bool
+	failOnDivergence, verbose, steps, worker     bool
 }
 
 func newReplayCmd() *cobra.Command {
@@ -70,6 +70,8 @@ made again or new ones made; 2 bad input; 3 the run could not take place.`,
 	fl.StringVar(&f.plan, "plan", "", "plan of faults, a YAML file")
 	fl.Uint64Var(&f.seed, "seed", 0, "seed in place of the plan's")
 	fl.IntVar(&f.check, "check", 0, "run that many times in virtual time, and compare the runs byte for byte")
+	fl.StringArrayVar(&f.breakAt, "break-at", nil, "stand still, time included, before a call (\"CREATE configmaps/x #2\"), a step (\"step 120\") or a time (\"10s\"); may come several times")
+	fl.BoolVar(&f.steps, "steps", false, "print each step of the world on stderr")
 	fl.BoolVar(&f.worker, "worker", false, "")
 	_ = fl.MarkHidden("worker") // what --check starts
 	fl.StringVar(&f.out, "out", "", "folder for the run's trace (default: a new one beside TRACE's name in this folder)")
@@ -115,6 +117,12 @@ func (f *replayFlags) run(cmd *cobra.Command, dir string) error {
 	o.Progress = cli.NewProgress(cmd.ErrOrStderr())
 	if f.verbose {
 		o.Progress, o.Stderr = nil, cmd.ErrOrStderr()
+	}
+	if f.steps {
+		o.Progress, o.Steps = nil, cmd.ErrOrStderr()
+	}
+	if len(o.BreakAt) > 0 {
+		o.Stand = replay.NewConsole(cmd.InOrStdin(), cmd.ErrOrStderr(), breakSignal()).Stand
 	}
 	if f.check != 0 {
 		return f.compare(cmd, o)
@@ -167,6 +175,13 @@ func (f *replayFlags) options() (o replay.Options, err error) {
 	}
 	if err := f.addOperators(&o); err != nil {
 		return o, err
+	}
+	for _, text := range f.breakAt {
+		b, err := replay.ParseBreak(text)
+		if err != nil {
+			return o, err
+		}
+		o.BreakAt = append(o.BreakAt, b)
 	}
 	if f.start != "" {
 		if o.Start, err = time.Parse(time.RFC3339Nano, f.start); err != nil {

@@ -1,0 +1,175 @@
+package replay
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/opreplay/opreplay/internal/cli"
+	"github.com/opreplay/opreplay/sim"
+	"github.com/opreplay/opreplay/sim/fault"
+)
+
+// Break is where a run in virtual time stands still: before a step of the world.
+type Break struct {
+	text string
+	call *fault.Selector // before the API server gets a call
+	step int64           // before a step, by its number
+	at   time.Duration   // before the first step at or after this time since the operator's first call
+
+	seen int
+	past bool // met, and never again
+}
+
+// ParseBreak reads "VERB RESOURCE[/NAME] [#N]", "step N" or a time such as 10s.
+func ParseBreak(text string) (Break, error) {
+	b := Break{text: text}
+	if word, number, _ := strings.Cut(text, " "); word == "step" {
+		n, err := strconv.ParseInt(number, 10, 64)
+		if err != nil || n < 1 {
+			return b, cli.Usagef("break %q: want step 1, step 2, …", text)
+		}
+		b.step = n
+		return b, nil
+	}
+	if d, err := time.ParseDuration(text); err == nil {
+		if d <= 0 {
+			return b, cli.Usagef("break %q: want a time after the operator's first call", text)
+		}
+		b.at = d
+		return b, nil
+	}
+	s, err := fault.ParseCall(text)
+	if err != nil {
+		return b, cli.Usagef("break: %w; or want \"step 120\", or a time such as 10s", err)
+	}
+	b.call = &s
+	return b, nil
+}
+
+// meets says whether the run is to stand still before a step, ELAPSED after the operator's first call.
+func (b *Break) meets(s *sim.Step, elapsed time.Duration) bool {
+	switch {
+	case b.past:
+		return false
+	case b.call != nil:
+		c, ok := s.About.(fault.Call)
+		if !ok || !b.call.Means(c) {
+			return false
+		}
+		b.seen++
+		b.past = b.call.N != 0 && b.seen == b.call.N
+		return b.call.N == 0 || b.past
+	case b.step != 0:
+		b.past = s.N >= b.step
+	default:
+		b.past = elapsed >= b.at
+	}
+	return b.past
+}
+
+// Standing is a world that stands still, time included.
+type Standing struct {
+	Step      int64     `json:"step"`    // that comes next
+	What      string    `json:"what"`    // it is
+	Time      time.Time `json:"time"`    // by the world's clock
+	Elapsed   string    `json:"elapsed"` // since the operator's first call
+	Processes []Pid     `json:"processes"`
+	// Kubeconfig leads to the cluster as it is, for reading; it is of use while the world stands.
+	Kubeconfig string `json:"kubeconfig"`
+}
+
+// Pid is a process of the operating system's.
+type Pid struct {
+	Name string `json:"name"`
+	Pid  int    `json:"pid"`
+}
+
+// Go says how a run goes on.
+type Go int
+
+// The ways to go on.
+const (
+	GoToNext Go = iota // to the next break
+	GoStep             // one step
+	GoToEnd            // without another break
+)
+
+// breaker stops a run at its breaks.
+type breaker struct {
+	v      *virtualRun
+	breaks []Break
+	one    bool // stand before the next step, whatever it is
+	over   bool // never again
+	window *window
+}
+
+func (v *virtualRun) newBreaker() *breaker {
+	// A Break counts: a run must not find another's counts.
+	return &breaker{v: v, breaks: append([]Break(nil), v.o.BreakAt...)}
+}
+
+// before is called with every step before it is taken.
+func (b *breaker) before(s sim.Step) error {
+	if b.over || len(b.breaks) == 0 {
+		return nil
+	}
+	stand := b.one
+	for i := range b.breaks { // all of them, since they count
+		if b.breaks[i].meets(&s, b.v.elapsed()) {
+			stand = true
+		}
+	}
+	if !stand {
+		return nil
+	}
+	b.one = false
+	return b.stand(&s)
+}
+
+// stand waits for a word on how to go on. Nothing of the world moves meanwhile.
+func (b *breaker) stand(s *sim.Step) error {
+	if b.window == nil {
+		w, err := openWindow(b.v.server.Handler())
+		if err != nil {
+			return err
+		}
+		b.window = w
+	}
+	st := &Standing{
+		Step: s.N, What: strings.TrimSpace(s.Kind + " " + s.Subject), Time: b.v.world.Now(),
+		Elapsed: b.v.elapsed().String(), Kubeconfig: b.window.kubeconfig,
+	}
+	for _, g := range b.v.guests {
+		if !g.ended() {
+			st.Processes = append(st.Processes, Pid{g.op.Name, g.proc.Pid()})
+		}
+	}
+	b.v.o.Progress.Done()
+	b.window.show()
+	defer b.window.hide()
+	how, err := b.v.o.Stand(b.v.ctx, st)
+	b.one, b.over = how == GoStep, how == GoToEnd
+	return err
+}
+
+func (b *breaker) close() {
+	if b.window != nil {
+		b.window.close()
+	}
+}
+
+// unmet names the breaks that were never met.
+func (b *breaker) unmet() (notes []string) {
+	for i := range b.breaks {
+		if k := &b.breaks[i]; !b.over && !k.past && (k.call == nil || k.seen == 0 || k.call.N != 0) {
+			notes = append(notes, fmt.Sprintf("--break-at %q was never met", k.text))
+		}
+	}
+	return notes
+}
+
+// Stander decides how a standing run goes on.
+type Stander func(context.Context, *Standing) (Go, error)
