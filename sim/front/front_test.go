@@ -108,6 +108,7 @@ type stage struct {
 	rows  *memory
 	conns map[string]*pipe
 	plan  *fault.Machine
+	acts  []string // that the door has asked for since the last step
 }
 
 func newStage(t *testing.T, seed uint64, plan string) *stage {
@@ -122,11 +123,29 @@ func newStage(t *testing.T, seed uint64, plan string) *stage {
 	}
 	s.plan = fault.NewMachine(p, fault.Options{Operator: "op"})
 	s.d = New(Options{
-		World: s.w, Handler: server.Handler(), Faults: s.plan,
+		World: s.w, Handler: server.Handler(), Faults: s.plan, Store: server.Store(), Act: s.act,
 		Tap: apicall.New(s.rows, apicall.Options{Now: s.w.Now, Process: func(r *http.Request) string { return r.Header.Get("X-Remote-User") }}),
 	})
 	s.w.AddSource(s.d)
 	return s
+}
+
+// act carries out nothing but the clock's skips.
+func (s *stage) act(a fault.Action) error {
+	s.acts = append(s.acts, a.String())
+	if a.Do == fault.DoSkip {
+		s.w.Skip(a.Clock)
+	}
+	return nil
+}
+
+// acted is what the door has asked for since the last time.
+func (s *stage) acted() (text string) {
+	for _, a := range s.acts {
+		text += "  " + a + "\n"
+	}
+	s.acts = nil
+	return text
 }
 
 func (s *stage) at(ns int64) string { return time.Duration(ns - start.UnixNano()).String() }
@@ -150,7 +169,7 @@ func (s *stage) steps(limit int) string {
 		if step.Rule != "" {
 			fmt.Fprintf(&b, " [%s]", step.Rule)
 		}
-		b.WriteString("\n")
+		b.WriteString("\n" + s.acted())
 	}
 	return b.String()
 }
@@ -271,11 +290,12 @@ func describe(body []byte) string {
 //	world [seed=N]                        a new world; the input is its plan
 //	call conn=NAME METHOD PATH            a process (NAME up to ".") sends a request; the input is its body
 //	outsider METHOD PATH                  someone who is no process does it, within the step
+//	begin                                 the operator, "op", makes its first call
 //	hangup conn=NAME                      the client closes the connection
 //	run [steps=N]                         step until only the ends of watches are left
 //	recv conn=NAME                        what has arrived there
 //	rows                                  the trace's rows so far, in brief
-//	unmatched                             the plan's selectors that met nothing
+//	unmatched                             the plan's selectors that met nothing, and the door's notes
 func TestTranscripts(t *testing.T) {
 	datadriven.Walk(t, "testdata", func(t *testing.T, path string) {
 		var s *stage
@@ -312,7 +332,9 @@ func TestTranscripts(t *testing.T) {
 					t.Fatal(err)
 				}
 				b, _ := io.ReadAll(resp.Body)
-				return fmt.Sprintf("%d %s\n", resp.StatusCode, describe(b))
+				return fmt.Sprintf("%d %s\n", resp.StatusCode, describe(b)) + s.acted()
+			case "begin":
+				s.d.Begin()
 			case "hangup":
 				d.ScanArgs(t, "conn", &name)
 				s.conns[name].closed = true
@@ -329,6 +351,9 @@ func TestTranscripts(t *testing.T) {
 				var b strings.Builder
 				for _, u := range s.plan.Report() {
 					b.WriteString(u.String() + "\n")
+				}
+				for _, n := range s.d.Notes() {
+					b.WriteString(n + "\n")
 				}
 				return b.String()
 			default:
