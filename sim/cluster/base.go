@@ -3,6 +3,7 @@ package cluster
 import (
 	"context"
 	"fmt"
+	"sync"
 	"time"
 
 	"k8s.io/client-go/rest"
@@ -21,7 +22,9 @@ type Base struct {
 	Server *apiserver.Server
 	seed   uint64
 	kept   *store.Snapshot
-	world  *World // that runs, or nil
+
+	mu    sync.Mutex // the API server's own goroutines read the clock when they like
+	world *World     // that runs, or nil
 }
 
 // NewBase starts an API server with an empty cluster. One may be open in a process.
@@ -43,10 +46,19 @@ func NewBase(ctx context.Context, seed uint64) (*Base, error) {
 
 // now is the clock of the world that runs; before there is one it stands.
 func (b *Base) now() time.Time {
+	b.mu.Lock()
+	defer b.mu.Unlock()
 	if b.world != nil {
 		return b.world.sup.Now()
 	}
 	return DefaultStart
+}
+
+// run makes W the world that runs; nil for none.
+func (b *Base) run(w *World) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.world = w
 }
 
 // Admin is a client configuration for setting the cluster up before a world begins.
@@ -58,7 +70,7 @@ func (b *Base) Keep() { b.kept = b.Server.Store().Snapshot() }
 // Close ends the world that runs, and the API server.
 func (b *Base) Close() {
 	if b.world != nil {
-		b.world.Close()
+		_ = b.world.Close() // its processes are gone whatever it says
 	}
 	b.Server.Close()
 }

@@ -71,7 +71,7 @@ func newWorld(b *Base, o Options) (*World, error) {
 	if err != nil {
 		return nil, err
 	}
-	b.world = w
+	b.run(w)
 	if w.Network.Access, err = NewAccess(b.Server.ServiceHost(), w.sup.Now); err != nil {
 		return nil, errors.Join(err, w.Close())
 	}
@@ -196,12 +196,11 @@ func (w *World) Close() error {
 	if w.base.world != w {
 		return nil
 	}
-	err := w.sup.Close()
 	if w.Door != nil {
 		w.Door.Close()
 	}
-	w.base.world = nil
-	return err
+	w.base.run(nil)
+	return w.sup.Close()
 }
 
 // record takes the rows of a run into a hash.
