@@ -23,8 +23,20 @@ var zoo = struct {
 	dir string
 }{}
 
+// guestDir is for binaries of testdata.
+var guestDir string
+
 func TestMain(m *testing.M) {
+	if task := os.Getenv(taskEnv); task != "" {
+		doTask(task)
+		return
+	}
+	var err error
+	if guestDir, err = os.MkdirTemp("", "guests-"); err != nil {
+		panic(err)
+	}
 	code := m.Run()
+	_ = os.RemoveAll(guestDir)
 	if zoo.dir != "" {
 		_ = os.RemoveAll(zoo.dir)
 	}
