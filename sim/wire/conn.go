@@ -5,13 +5,13 @@ import (
 	"bytes"
 	"crypto/tls"
 	"errors"
-	"fmt"
 	"io"
 	"iter"
 	"net"
-	"net/http"
 	"os"
 	"time"
+
+	"golang.org/x/net/http2"
 )
 
 // ErrWouldBlock is what a Stream's Read and Write return when they could not go on without waiting.
@@ -28,11 +28,13 @@ type Stream interface {
 
 // Options of a Conn. The zero value speaks plain HTTP.
 type Options struct {
-	// TLS, when set, makes the server speak TLS first.
+	// TLS, when set, makes the server speak TLS first. HTTP/2 is spoken if its NextProtos have "h2" and the
+	// client takes that; put "http/1.1" before it, since most clients offer both.
 	TLS *tls.Config
 	// Now is the world's clock, for the Date header; nil leaves the header out.
 	Now func() time.Time
-	// MaxBody bounds a request's body in bytes; 0 means 16 MiB. A larger one ends the connection with 413.
+	// MaxBody bounds a request's body in bytes; 0 means 16 MiB. A larger one is answered 413 and ends the
+	// connection, or its stream in HTTP/2.
 	MaxBody int64
 }
 
@@ -44,9 +46,10 @@ type Conn struct {
 	out    []byte    // bytes that the stream had no room for
 	next   func() (*Exchange, bool)
 	stop   func()
-	busy   *Exchange // the exchange that is not yet answered
-	moved  int64     // bytes, either way
-	broken bool      // the stream failed; Next or Close ends the connection
+	busy   []*Exchange // that are not yet answered, in the order in which they came; one in HTTP/1.1
+	many   *h2         // set once the client speaks HTTP/2
+	moved  int64       // bytes, either way
+	broken bool        // the stream failed; Next or Close ends the connection
 	closed bool
 	err    error
 }
@@ -62,9 +65,10 @@ func NewConn(s Stream, o Options) *Conn {
 }
 
 // Next reads what the process has sent and returns the next whole request, or nil when there is none
-// yet, the last one is still unanswered, or the connection has ended (Closed).
+// yet, the last one is still unanswered (HTTP/1.1), or the connection has ended (Closed). In HTTP/2 it
+// must be called while exchanges are under way too: it also reads what the client says of those.
 func (c *Conn) Next() *Exchange {
-	if c.closed || c.busy != nil {
+	if c.closed || len(c.busy) > 0 && c.many == nil {
 		return nil
 	}
 	if c.next == nil {
@@ -80,15 +84,19 @@ func (c *Conn) Next() *Exchange {
 	if x == nil {
 		return nil
 	}
-	c.busy = x
+	c.busy = append(c.busy, x)
 	return x
 }
 
 // Hangup reads what the process has sent although an exchange is under way, and reports whether the
-// process has closed its side: the end of a watch that its client no longer wants.
+// process has closed its side: the end of a watch that its client no longer wants. In HTTP/2 Next does
+// this, and Exchange.Gone tells.
 func (c *Conn) Hangup() bool {
 	if c.Closed() {
 		return true
+	}
+	if c.many != nil {
+		return false
 	}
 	return c.end.fill() != nil && c.end.in.Len() == 0
 }
@@ -122,14 +130,15 @@ func (c *Conn) Pending() int { return len(c.out) }
 // have something to do (a handshake to go on with, room to write again).
 func (c *Conn) Moved() int64 { return c.moved }
 
-// Close ends the connection. An exchange under way is cancelled and its handler has returned by then.
+// Close ends the connection. Exchanges under way are cancelled and their handlers have returned by then.
 func (c *Conn) Close() {
 	if c.closed {
 		return
 	}
 	c.closed = true
-	if x := c.busy; x != nil {
-		c.busy = nil
+	busy := c.busy
+	c.busy = nil
+	for _, x := range busy {
 		x.Cancel()
 	}
 	c.end.err = net.ErrClosed
@@ -158,42 +167,27 @@ func (c *Conn) serve(yield func(*Exchange) bool) {
 		conn = tls.Server(c.end, c.opts.TLS)
 	}
 	c.end.secure = conn
-	br := bufio.NewReader(conn)
-	for {
-		x, err := c.read(br)
-		if err != nil {
-			if !errors.Is(err, io.EOF) && !errors.Is(err, net.ErrClosed) {
-				c.err = err
-			}
-			return
-		}
-		if !yield(x) {
-			return
-		}
-		// Between two requests of a kept connection the world answers the first; Next is not called before.
-		if x.closeAfter {
-			return
-		}
+	if err := c.converse(bufio.NewReader(conn), yield); err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, net.ErrClosed) {
+		c.err = err
 	}
 }
 
-func (c *Conn) read(br *bufio.Reader) (*Exchange, error) {
-	req, err := http.ReadRequest(br)
-	if err != nil {
-		return nil, err
+// converse speaks what the client wants.
+func (c *Conn) converse(br *bufio.Reader, yield func(*Exchange) bool) error {
+	if t, ok := c.end.secure.(*tls.Conn); ok {
+		if err := t.Handshake(); err != nil {
+			return err
+		}
+		if t.ConnectionState().NegotiatedProtocol == http2.NextProtoTLS {
+			return newH2(c, br).serve(yield)
+		}
+		return c.serveH1(br, yield)
 	}
-	body, err := io.ReadAll(io.LimitReader(req.Body, c.opts.MaxBody+1))
-	if err != nil {
-		return nil, fmt.Errorf("reading the body of %s %s: %w", req.Method, req.URL.Path, err)
+	// No request line of HTTP/1.1 begins so (RFC 9113 §3.4). An error is for the reader to meet again.
+	if start, _ := br.Peek(4); string(start) == http2.ClientPreface[:4] {
+		return newH2(c, br).serve(yield)
 	}
-	if int64(len(body)) > c.opts.MaxBody {
-		_, _ = io.WriteString(c.end.secure, "HTTP/1.1 413 Request Entity Too Large\r\nConnection: close\r\nContent-Length: 0\r\n\r\n")
-		return nil, fmt.Errorf("the body of %s %s is larger than %d bytes", req.Method, req.URL.Path, c.opts.MaxBody)
-	}
-	req.Body = io.NopCloser(bytes.NewReader(body))
-	req.ContentLength = int64(len(body))
-	req.TransferEncoding = nil
-	return &Exchange{conn: c, Request: req, Body: body, closeAfter: req.Close}, nil
+	return c.serveH1(br, yield)
 }
 
 // write sends an answer's bytes, through TLS if there is any.

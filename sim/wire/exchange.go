@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"runtime/debug"
-	"strconv"
+	"slices"
 )
 
 // Exchange is one request and its answer.
@@ -14,19 +14,38 @@ type Exchange struct {
 	Request *http.Request
 	Body    []byte // the request's body, whole
 
-	conn       *Conn
-	closeAfter bool
-	cancel     context.CancelFunc
-	hand       chan Handover // from the handler's goroutine; unbuffered
-	running    bool
-	stream     bool // the handler has begun a watch
-	streaming  bool // its header is out
-	calling    *CallOut
+	conn      *Conn
+	via       carrier
+	cancel    context.CancelFunc
+	hand      chan Handover // from the handler's goroutine; unbuffered
+	running   bool
+	stream    bool // the handler has begun a watch
+	streaming bool // its header is out
+	calling   *CallOut
 }
 
 // NewExchange makes an exchange that no connection carries: a call of the world's own, of which Run and
 // Await give the answer. It must not be Answered.
 func NewExchange(r *http.Request, body []byte) *Exchange { return &Exchange{Request: r, Body: body} }
+
+// carrier is an exchange's place on its connection.
+type carrier interface {
+	// whole sends an answer that is complete; the three below send a stream's.
+	whole(r *http.Request, m Handover)
+	begin(m Handover)
+	more(b []byte)
+	end()
+	// done says that nothing more is sent.
+	done()
+	// fail breaks off without an answer; err says why, and is nil if the world wants it so.
+	fail(err error)
+	// gone reports whether the client no longer wants the answer.
+	gone() bool
+	// pending is the number of bytes that wait for the client.
+	pending() int
+	// stream tells exchanges of one connection apart.
+	stream() int
+}
 
 // Handover is what a handler has produced since the last one.
 type Handover struct {
@@ -118,92 +137,61 @@ func (x *Exchange) Cancel() {
 func (x *Exchange) Running() bool { return x.running }
 
 // Answer sends a handover's bytes: the whole answer when it is done, else the header and the first
-// bytes of a stream. A panic breaks the connection.
+// bytes of a stream. A panic breaks the connection, or the stream in HTTP/2.
 func (x *Exchange) Answer(m Handover) {
 	switch {
 	case x.conn.Closed():
 	case m.Panic != "":
-		x.conn.fail(fmt.Errorf("the handler of %s %s panicked: %s", x.Request.Method, x.Request.URL.Path, m.Panic))
+		x.via.fail(fmt.Errorf("the handler of %s %s panicked: %s", x.Request.Method, x.Request.URL.Path, m.Panic))
+		x.finish()
 	case m.Done && !x.streaming:
-		x.whole(m)
+		x.via.whole(x.Request, m)
 		x.finish()
 	default:
 		if !x.streaming {
 			x.streaming = true
-			x.head(m, "Transfer-Encoding", "chunked")
+			x.via.begin(m)
 		}
-		x.chunk(m.Body)
+		x.via.more(m.Body)
 		if m.Done {
 			x.EndStream()
 		}
 	}
 }
 
-// EndStream ends a stream in order, as a watch whose time is up ends: with the last chunk.
+// EndStream ends a stream in order, as a watch whose time is up ends.
 func (x *Exchange) EndStream() {
 	x.Cancel()
 	if x.streaming {
-		x.conn.write([]byte("0\r\n\r\n"))
+		x.via.end()
 	}
 	x.finish()
 }
 
-// finish lets the connection read its next request, or closes it if either side asked for that.
+// finish lets the connection go on without the exchange.
 func (x *Exchange) finish() {
-	if x.conn.busy == x {
-		x.conn.busy = nil
-	}
-	if x.closeAfter {
-		x.conn.Close()
-	}
+	x.conn.busy = slices.DeleteFunc(x.conn.busy, func(o *Exchange) bool { return o == x })
+	x.via.done()
 }
 
-// Drop breaks the connection without an answer: the client sees it closed.
-func (x *Exchange) Drop() { x.conn.Close() }
-
-func (x *Exchange) whole(m Handover) {
-	body := m.Body
-	switch {
-	case m.Code == http.StatusNoContent || m.Code == http.StatusNotModified:
-		x.head(m, "", "")
-		return
-	case x.Request.Method == http.MethodHead:
-		body = nil
-	}
-	length := m.Header.Get("Content-Length")
-	if length == "" || x.Request.Method != http.MethodHead {
-		length = strconv.Itoa(len(m.Body))
-	}
-	x.head(m, "Content-Length", length)
-	x.conn.write(body)
+// Drop breaks the connection without an answer: the client sees it closed. In HTTP/2 it breaks the stream
+// alone. The handler has returned by then.
+func (x *Exchange) Drop() {
+	x.Cancel()
+	x.via.fail(nil)
+	x.finish()
 }
 
-func (x *Exchange) head(m Handover, key, value string) {
-	h := m.Header.Clone()
-	if h == nil {
-		h = http.Header{}
-	}
-	if key != "" {
-		h.Set(key, value)
-	}
-	if x.conn.opts.Now != nil {
-		h.Set("Date", x.conn.opts.Now().UTC().Format(http.TimeFormat))
-	}
-	if x.closeAfter {
-		h.Set("Connection", "close")
-	}
-	var b bytes.Buffer
-	fmt.Fprintf(&b, "HTTP/1.1 %d %s\r\n", m.Code, http.StatusText(m.Code))
-	_ = h.Write(&b) // sorted by key
-	b.WriteString("\r\n")
-	x.conn.write(b.Bytes())
-}
+// Gone reports whether the client has given the exchange up: by closing its side of the connection, or by
+// resetting the stream in HTTP/2.
+func (x *Exchange) Gone() bool { return x.conn.Closed() || x.via.gone() }
 
-func (x *Exchange) chunk(b []byte) {
-	if len(b) > 0 {
-		x.conn.write(fmt.Appendf(nil, "%x\r\n%s\r\n", len(b), b))
-	}
-}
+// Pending is the number of bytes of the answer that wait for the client to make room, in the connection or
+// the stream.
+func (x *Exchange) Pending() int { return x.via.pending() }
+
+// StreamID is the number of the exchange's stream in HTTP/2, 0 in HTTP/1.1.
+func (x *Exchange) StreamID() int { return x.via.stream() }
 
 type nopCloser struct{ *bytes.Reader }
 
