@@ -109,12 +109,12 @@ func (d *Door) reply(o *callOut, resp *http.Response, err error) {
 
 // resume lets the handler go on.
 func (d *Door) resume(o *callOut, resp *http.Response, err error) error {
-	d.drop(o)
+	d.forgetCall(o)
 	return d.await(o.x, o.x.Resume(o.call, resp, err), o.then)
 }
 
-// drop takes a call off the list and the agenda.
-func (d *Door) drop(o *callOut) {
+// forgetCall takes a call off the list and the agenda.
+func (d *Door) forgetCall(o *callOut) {
 	d.calls = slices.DeleteFunc(d.calls, func(c *callOut) bool { return c == o })
 	if o.conn != nil {
 		o.conn.Close()
@@ -134,7 +134,7 @@ func (d *Door) waits(x *wire.Exchange) bool {
 func (d *Door) abandon(x *wire.Exchange) {
 	for _, o := range d.calls {
 		if o.x == x {
-			d.drop(o)
+			d.forgetCall(o)
 			d.fail(o.then(x.Abandon()))
 			return
 		}
