@@ -28,8 +28,10 @@ type exchange struct {
 	out     *sink // what the record lets through
 	call    fault.Call
 	verdict fault.Verdict
-	reached bool          // the API server has it
-	life    time.Duration // of a watch
+	reached bool // the API server has it
+
+	vanished bool          // nobody waits for its answer
+	life     time.Duration // of a watch
 
 	stream  *store.Stream // a watch under way
 	next    *sim.Item     // its next event on the agenda; nil for none
@@ -42,6 +44,18 @@ type exchange struct {
 	expires *sim.Item
 }
 
+// lane keeps the order of what happens to a call, and to the calls of one HTTP/1.1 connection. Streams of an
+// HTTP/2 connection may overtake each other.
+func (e *exchange) lane() string {
+	if n := e.x.StreamID(); n != 0 {
+		return fmt.Sprintf("%s/%06d", e.link.lane(), n)
+	}
+	return e.link.lane()
+}
+
+// unwanted reports whether the client is no longer there for the answer.
+func (e *exchange) unwanted() bool { return e.vanished || e.link.conn.Closed() }
+
 // arrive puts a call that has been read on the agenda.
 func (d *Door) arrive(l *link, x *wire.Exchange) {
 	e := &exchange{link: l, x: x, out: newSink()}
@@ -50,10 +64,10 @@ func (d *Door) arrive(l *link, x *wire.Exchange) {
 	x.Request = e.rec.Request()
 	e.life = takeTimeout(x.Request)
 	e.verdict = d.o.Faults.Arrive(e.call)
-	l.now = e
+	l.now = append(l.now, e)
 	d.o.Arrived(e.call)
 	d.after(d.o.Latency+e.verdict.Delay, sim.Item{
-		Lane: l.lane(), Kind: "request", Subject: e.String(), About: e.call, Rule: strings.Join(e.verdict.Rules, "; "),
+		Lane: e.lane(), Kind: "request", Subject: e.String(), About: e.call, Rule: strings.Join(e.verdict.Rules, "; "),
 		Apply: func() error { return d.run(e) },
 	})
 }
@@ -65,7 +79,7 @@ func (d *Door) run(e *exchange) error {
 	if err := d.carryOut(e.verdict.Before); err != nil {
 		return err
 	}
-	if len(e.verdict.Before) > 0 && e.link.conn.Closed() {
+	if len(e.verdict.Before) > 0 && e.unwanted() {
 		// Its client is dead, and it is not executed.
 		return d.heed(d.o.Faults.Done(e.verdict.Ticket))
 	}
@@ -99,11 +113,11 @@ func (d *Door) ran(e *exchange, m wire.Handover) error {
 		latency += instead.Wait()
 	}
 	d.Committed()
-	if e.link.conn.Closed() {
+	if e.unwanted() {
 		return d.heed(fx) // its client has gone while a webhook was called
 	}
 	d.after(latency, sim.Item{
-		Lane: e.link.lane(), Kind: "answer", Subject: fmt.Sprintf("%s: %s", e, outcome(m, instead)),
+		Lane: e.lane(), Kind: "answer", Subject: fmt.Sprintf("%s: %s", e, outcome(m, instead)),
 		Apply: func() error {
 			d.answer(e, m, instead != nil && instead.Lost())
 			return nil
@@ -115,7 +129,7 @@ func (d *Door) ran(e *exchange, m wire.Handover) error {
 // answer tells the client.
 func (d *Door) answer(e *exchange, m wire.Handover, lost bool) {
 	if lost {
-		e.link.conn.Close() // Collect ends it
+		d.sever(e)
 		return
 	}
 	e.write(m)
@@ -124,7 +138,7 @@ func (d *Door) answer(e *exchange, m wire.Handover, lost bool) {
 		d.begin(e)
 	} else {
 		e.rec.Finish(true)
-		e.link.now = nil
+		e.link.ended(e)
 		e.x.Answer(wire.Handover{Done: true, Code: e.out.code, Header: e.out.header, Body: e.out.take()})
 	}
 	d.soon(d.o.Faults.Answered(e.verdict.Ticket))

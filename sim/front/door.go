@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/opreplay/opreplay/internal/apicall"
@@ -72,10 +73,15 @@ type link struct {
 	id     int
 	client Client
 	conn   *wire.Conn
-	now    *exchange // what is under way on it
+	now    []*exchange // what is under way on it, in the order in which it came; one call at most in HTTP/1.1
 }
 
 func (l *link) lane() string { return fmt.Sprintf("conn/%06d", l.id) }
+
+// ended takes a call off those under way.
+func (l *link) ended(e *exchange) {
+	l.now = slices.DeleteFunc(l.now, func(o *exchange) bool { return o == e })
+}
 
 // New makes a door without connections.
 func New(o Options) *Door {
@@ -131,33 +137,47 @@ func (d *Door) Collect() (moved bool, err error) {
 func (d *Door) collect(l *link) (moved bool) {
 	before := l.conn.Moved()
 	l.conn.Flush()
-	switch {
-	case l.now == nil:
-		if x := l.conn.Next(); x != nil {
-			d.arrive(l, x)
-			return true
-		}
-	case (l.now.stream != nil || d.waits(l.now.x)) && l.conn.Hangup():
-		l.conn.Close()
-		return true
+	for x := l.conn.Next(); x != nil; x = l.conn.Next() {
+		d.arrive(l, x)
+		moved = true
 	}
-	return l.conn.Moved() != before
+	for _, e := range slices.Clone(l.now) {
+		if (e.stream != nil || d.waits(e.x)) && e.x.Gone() {
+			d.sever(e)
+			moved = true
+		}
+	}
+	return moved || l.conn.Moved() != before
+}
+
+// sever breaks off a call: its connection in HTTP/1.1, which Collect ends, or its stream alone.
+func (d *Door) sever(e *exchange) {
+	e.x.Drop()
+	if !e.link.conn.Closed() {
+		d.vanish(e)
+	}
 }
 
 // hungUp ends what a closed connection had under way.
 func (d *Door) hungUp(l *link) {
-	if l.now != nil {
-		d.forget(l.now)
-		l.now.rec.Finish(false)
-		now := l.now
-		l.now = nil
-		if !now.reached {
-			d.soon(d.o.Faults.Dropped(now.verdict.Ticket))
-		}
-		d.abandon(now.x)
+	for _, e := range slices.Clone(l.now) {
+		d.vanish(e)
 	}
 	l.conn.Close()
 	d.o.World.CancelLane(l.lane())
+}
+
+// vanish ends a call that nobody waits for any more.
+func (d *Door) vanish(e *exchange) {
+	d.forget(e)
+	e.rec.Finish(false)
+	e.link.ended(e)
+	e.vanished = true
+	if !e.reached {
+		d.soon(d.o.Faults.Dropped(e.verdict.Ticket))
+	}
+	d.abandon(e.x)
+	d.o.World.CancelLane(e.lane())
 }
 
 // Disconnect closes all connections of a process, as its death does.

@@ -103,7 +103,7 @@ func (d *Door) cut(a fault.Action) {
 	for _, e := range slices.Clone(d.streams) {
 		info := e.stream.Info()
 		if !a.Matches(fault.Event{
-			Client: e.link.client.Process, Stream: e.link.lane(), Group: info.Resource.Group, Resource: info.Resource.Resource,
+			Client: e.link.client.Process, Stream: e.lane(), Group: info.Resource.Group, Resource: info.Resource.Resource,
 		}) {
 			continue
 		}
@@ -112,7 +112,7 @@ func (d *Door) cut(a fault.Action) {
 		}
 		if a.Broken {
 			d.forget(e)
-			e.link.conn.Close() // Collect ends it
+			d.sever(e)
 			continue
 		}
 		d.endStream(e)

@@ -58,7 +58,7 @@ func (d *Door) schedule(e *exchange, latency time.Duration) {
 	if !ok {
 		if e.stream.Ended() {
 			e.next = d.after(latency, sim.Item{
-				Lane: e.link.lane(), Kind: "deliver", Subject: fmt.Sprintf("%s: ends", e),
+				Lane: e.lane(), Kind: "deliver", Subject: fmt.Sprintf("%s: ends", e),
 				Apply: func() error { d.endStream(e); return nil },
 			})
 		}
@@ -75,7 +75,7 @@ func (d *Door) schedule(e *exchange, latency time.Duration) {
 		at = sim.Never
 	}
 	e.next = d.o.World.At(at, sim.Item{
-		Lane: e.link.lane(), Kind: "deliver", Rule: strings.Join(delivery.Rules, "; "),
+		Lane: e.lane(), Kind: "deliver", Rule: strings.Join(delivery.Rules, "; "),
 		Subject: fmt.Sprintf("%s %s %s@%d to %s", ev.Type, info.Resource.Resource,
 			strings.TrimPrefix(ev.Namespace+"/"+ev.Name, "/"), ev.ResourceVersion, e.link.client.Process),
 		Apply: func() error { return d.deliver(e) },
@@ -94,7 +94,7 @@ func (e *exchange) event(ev store.Event) fault.Event {
 		kind = "INITIAL" // an item of a list: it waits with its stream, and no selector means it
 	}
 	return fault.Event{
-		Client: e.link.client.Process, Stream: e.link.lane(), Type: kind,
+		Client: e.link.client.Process, Stream: e.lane(), Type: kind,
 		Group: info.Resource.Group, Resource: info.Resource.Resource, Namespace: ev.Namespace, Name: ev.Name,
 		ResourceVersion: int64(ev.ResourceVersion),
 	}
@@ -111,7 +111,7 @@ func (d *Door) lookAhead(e *exchange) {
 // deliver hands one event to the handler and what the handler makes of it to the client.
 func (d *Door) deliver(e *exchange) error {
 	e.next = nil
-	if e.link.conn.Pending() > 0 { // the client has not read the last one yet
+	if e.x.Pending() > 0 { // the client has not read the last one yet
 		d.schedule(e, d.o.Latency)
 		return nil
 	}
@@ -147,7 +147,7 @@ func (d *Door) release() {
 func (d *Door) endStream(e *exchange) {
 	d.forget(e)
 	e.rec.Finish(true)
-	e.link.now = nil
+	e.link.ended(e)
 	e.x.EndStream()
 }
 
@@ -163,7 +163,7 @@ func (d *Door) forget(e *exchange) {
 	for i, o := range d.streams {
 		if o == e {
 			d.streams = append(d.streams[:i:i], d.streams[i+1:]...)
-			d.o.Faults.Closed(e.link.lane())
+			d.o.Faults.Closed(e.lane())
 			break
 		}
 	}
