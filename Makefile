@@ -10,6 +10,7 @@ GOFUMPT  = go run mvdan.cc/gofumpt@v0.12.0
 HEAVY_PATHS = sim/apiserver|sim/store|sim/front|sim/actor|sim/cluster|replay|cmd|examples|e2e
 HEAVY = $(shell go list ./... | grep -E '/($(HEAVY_PATHS))(/|$$)')
 LIGHT = $(shell go list ./... | grep -v -E '/($(HEAVY_PATHS))(/|$$)')
+CHECK = 100
 ZOO   = statusloop statusrace orphanfinalizer
 
 .DEFAULT_GOAL := help
@@ -26,6 +27,14 @@ build: ## bin/oprec, bin/opsim and the zoo in bin/zoo
 .PHONY: demo
 demo: build ## replay three recorded faults, name them, and show that the mended twins have none
 	bin/opsim demo
+
+.PHONY: check
+check: build ## replay each bundled case CHECK (100) times, faulty and mended: all runs of one are the same, byte for byte
+	@dir=$$(mktemp -d); trap 'rm -rf '"$$dir" EXIT; for c in $(ZOO); do for twin in '' ' --fixed'; do \
+		printf '%-15s %-8s ' "$$c" "$$twin"; \
+		bin/opsim replay traces/cases/$$c.optrace --operator "bin/zoo/$$c$$twin" --patience 1s --check $(CHECK) --out "$$dir/$$c$$twin.optrace" >"$$dir/out" 2>&1; \
+		code=$$?; if [ $$code = 0 ]; then tail -1 "$$dir/out"; else cat "$$dir/out"; exit $$code; fi; \
+	done; done
 
 .PHONY: test
 test: control-plane ## test everything, with the race detector where it is cheap (the first run builds a control plane)

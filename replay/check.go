@@ -22,7 +22,8 @@ type CheckOptions struct {
 	// Worker makes the command of a process that calls Serve with the same Options, so that runs take place
 	// side by side and in more than one process. Nil: all take place in this one.
 	Worker func(context.Context) *exec.Cmd
-	// Workers is how many such processes there are; 0 is as many as there is use for, and one at least.
+	// Workers is how many such processes there are; 0 is as many as there is use for: none for less than four
+	// runs.
 	Workers int
 }
 
@@ -134,7 +135,7 @@ func (k *checker) workers() int {
 	if n == 0 {
 		n = max(1, min(runtime.NumCPU()-1, k.o.Runs/8))
 	}
-	if k.o.Worker == nil {
+	if k.o.Worker == nil || k.o.Workers == 0 && k.o.Runs < 4 {
 		n = 0
 	}
 	k.result.Processes = n + 1

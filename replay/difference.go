@@ -227,7 +227,11 @@ func (d *Difference) Text(w io.Writer) error {
 // Text prints the check for a person.
 func (c *Checked) Text(w io.Writer) error {
 	p := &printer{w: w}
-	p.line("%d of %d runs identical, %s (in %d processes, %s)", c.Identical, c.Runs, c.First.Hash, c.Processes, short(c.Took))
+	where := "one process"
+	if c.Processes > 1 {
+		where = fmt.Sprintf("%d processes", c.Processes)
+	}
+	p.line("%d of %d runs identical, %s (in %s, %s)", c.Identical, c.Runs, c.First.Hash, where, short(c.Took))
 	for _, r := range c.First.Reasons {
 		p.line("not deterministic: %s", r)
 	}

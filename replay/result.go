@@ -32,8 +32,10 @@ type Result struct {
 	Wall        time.Duration `json:"wallNanoseconds"`
 	CPU         time.Duration `json:"cpuNanoseconds"`
 	OperatorCPU time.Duration `json:"operatorCPUNanoseconds"`
-	Calls       int           `json:"calls"`
-	Events      int           `json:"events"`
+	// Speed is Took by Wall: how many times as fast as the wall clock the run's went.
+	Speed  float64 `json:"speed"`
+	Calls  int     `json:"calls"`
+	Events int     `json:"events"`
 
 	// Clock is what the operator lived by; Deterministic whether another run of the same trace, binary, plan
 	// and seed gives the same bytes, and Reasons why not.
@@ -47,6 +49,12 @@ type Result struct {
 	Jumps      uint64 `json:"jumps,omitempty"`
 	// Hash is the SHA-256 over the run's tables: equal for runs that are equal byte for byte.
 	Hash string `json:"hash"`
+}
+
+// spent notes what the run took.
+func (r *Result) spent(wall, cpu time.Duration) {
+	r.Wall, r.CPU = wall, cpu
+	r.Speed = r.Took.Seconds() / max(wall.Seconds(), 1e-9)
 }
 
 // OperatorResult is what became of one of the operators.

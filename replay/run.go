@@ -39,7 +39,7 @@ func Run(ctx context.Context, o Options) (*Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	result.Wall, result.CPU = time.Since(began), cpuTime()-cpu
+	result.spent(time.Since(began), cpuTime()-cpu)
 	return result, nil
 }
 

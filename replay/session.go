@@ -124,7 +124,7 @@ func (s *session) play(ctx context.Context, out string) (*Result, error) {
 	if result.Hash, err = traceHash(out); err != nil {
 		return nil, cli.CannotRun(err)
 	}
-	result.Wall, result.CPU = time.Since(began), cpuTime()-cpu
+	result.spent(time.Since(began), cpuTime()-cpu)
 	return result, nil
 }
 

@@ -41,14 +41,23 @@ func (r *Result) Text(w io.Writer) error {
 	for _, n := range r.Notes {
 		p.line("note: %s", n)
 	}
-	if r.Deterministic {
-		p.line("virtual time: %.0f times as fast as the clock; the same seed gives the same run, %s", r.Took.Seconds()/max(r.Wall.Seconds(), 1e-9), r.Hash[:16])
-	} else {
-		p.line("the run is not deterministic: %s", strings.Join(r.Reasons, "; "))
-	}
+	p.clock(r)
 	p.line("trace of the run: %s", r.RunDir)
 	p.line("  opsim analyze %s", quoted(r.RunDir))
 	return p.err
+}
+
+// clock says what the operator lived by, how fast, and whether the same comes of it again.
+func (p *printer) clock(r *Result) {
+	if r.Clock == ClockVirtual {
+		p.line("virtual time: %s in %s, %.0f times as fast as the clock (%d steps, %d system calls stopped)",
+			short(r.Took), short(r.Wall), r.Speed, r.WorldSteps, r.Traps)
+	}
+	if r.Deterministic {
+		p.line("deterministic: the same trace, operator, plan and seed give the same run, %s", r.Hash)
+		return
+	}
+	p.line("not deterministic: %s", strings.Join(r.Reasons, "; "))
 }
 
 func (r *Result) names() string {

@@ -3,6 +3,7 @@ package demo
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"fmt"
 	"os"
 	"os/exec"
@@ -13,6 +14,8 @@ import (
 
 	"github.com/opreplay/opreplay/analysis"
 	"github.com/opreplay/opreplay/internal/cli"
+	"github.com/opreplay/opreplay/replay"
+	"github.com/opreplay/opreplay/sim/process/virtual"
 	"github.com/opreplay/opreplay/traces"
 	"github.com/opreplay/opreplay/traces/cases"
 )
@@ -44,10 +47,15 @@ type Run struct {
 	// Trace is the run's own trace.
 	Trace    string             `json:"trace"`
 	Findings []analysis.Finding `json:"findings"`
+	// Hash stands for all that the run did. Repeated is set when a second run was made and gave the same: where
+	// there is virtual time.
+	Hash     string `json:"hash,omitempty"`
+	Repeated bool   `json:"repeated"`
 	// Wrong says how the run is not as it should be; "" when it is.
 	Wrong string `json:"wrong,omitempty"`
 
 	command []string
+	twice   bool
 }
 
 // Report is what came of all runs.
@@ -63,6 +71,7 @@ func Play(ctx context.Context, o Options) (*Report, error) {
 	started := time.Now()
 	recorded := filepath.Join(o.Out, "recorded")
 	report := &Report{Out: o.Out, AsExpected: true}
+	twice := virtual.Probe() == nil
 	for _, c := range cases.All() {
 		operator := filepath.Join(o.Zoo, c.Operator)
 		if _, err := os.Stat(operator); err != nil {
@@ -75,8 +84,8 @@ func Play(ctx context.Context, o Options) (*Report, error) {
 		for _, twin := range []string{Faulty, Fixed} {
 			out := filepath.Join(o.Out, c.Name+"-"+twin+".optrace")
 			report.Runs = append(report.Runs, Run{
-				Case: c, Twin: twin, Trace: out,
-				command: append([]string{o.Opsim, "replay", trace, "--out", out}, flags(operator, twin)...),
+				Case: c, Twin: twin, Trace: out, twice: twice,
+				command: append([]string{o.Opsim, "replay", trace, "--out", out}, flags(operator, twin, twice)...),
 			})
 		}
 	}
@@ -93,11 +102,15 @@ func Play(ctx context.Context, o Options) (*Report, error) {
 const patience = "1s"
 
 // flags are those of opsim replay for a twin.
-func flags(operator, twin string) []string {
+func flags(operator, twin string, twice bool) []string {
+	all := []string{"--operator", quote(operator)}
 	if twin == Fixed {
-		return []string{"--operator", quote(operator) + " --fixed", "--patience", patience}
+		all = []string{"--operator", quote(operator) + " --fixed", "--patience", patience}
 	}
-	return []string{"--operator", quote(operator)}
+	if twice {
+		all = append(all, "--check", "2", "--output", "json")
+	}
+	return all
 }
 
 // each plays the runs, some at a time, and stops at the first that could not run.
@@ -152,11 +165,14 @@ func (r *Run) play(ctx context.Context) error {
 	cmd := exec.CommandContext(ctx, r.command[0], r.command[1:]...)
 	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) } // so that it ends its operator
 	cmd.WaitDelay = 10 * time.Second
-	var stderr bytes.Buffer
-	cmd.Stderr = &stderr
-	if err := cmd.Run(); err != nil {
+	var stdout, stderr bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	if err := cmd.Run(); err != nil && cmd.ProcessState.ExitCode() != cli.ExitFindings {
 		return cli.CannotRun(fmt.Errorf("%s, %s twin: '%s': %w: %s",
 			r.Case.Name, r.Twin, strings.Join(r.command, " "), err, strings.TrimSpace(stderr.String())))
+	}
+	if err := r.compare(stdout.Bytes()); err != nil {
+		return err
 	}
 	trace, err := traces.Open(r.Trace)
 	if err != nil {
@@ -172,8 +188,24 @@ func (r *Run) play(ctx context.Context) error {
 	return nil
 }
 
+// compare reads what 'opsim replay --check' says.
+func (r *Run) compare(text []byte) error {
+	if !r.twice {
+		return nil
+	}
+	var checked replay.Checked
+	if err := json.Unmarshal(text, &checked); err != nil || checked.First == nil {
+		return cli.CannotRun(fmt.Errorf("%s, %s twin: what the replay says is not understood: %w", r.Case.Name, r.Twin, err))
+	}
+	r.Hash, r.Repeated = checked.First.Hash, checked.Identical == checked.Runs && checked.First.Deterministic
+	return nil
+}
+
 // judge says how the run is not as it should be.
 func (r *Run) judge() string {
+	if r.twice && !r.Repeated {
+		return "a second run should be the same, byte for byte; run opsim replay --check 2 to see where it is not"
+	}
 	if r.Twin == Fixed {
 		if len(r.Findings) > 0 {
 			return "the mended twin should have no findings"

@@ -36,8 +36,21 @@ func (r *Report) Text(w io.Writer) error {
 	} else {
 		p.linef("NOT as it should be: see WRONG above. %v.", took)
 	}
+	if n := r.repeated(); n > 0 {
+		p.linef("Each run was made twice, in virtual time: %d of %d second runs are the same, byte for byte.", n, len(r.Runs))
+	}
 	p.linef("More of a run: opsim analyze TRACE. More of a fault: docs/findings.")
 	return p.err
+}
+
+// repeated counts the runs that were made again and gave the same.
+func (r *Report) repeated() (n int) {
+	for i := range r.Runs {
+		if r.Runs[i].Repeated {
+			n++
+		}
+	}
+	return n
 }
 
 // printer keeps the first error of a writer.
