@@ -53,6 +53,8 @@ type World struct {
 	record  *record
 	step    func(sim.Step)
 	count   map[string]int // how often each name was started
+
+	requests int64 // of processes
 }
 
 func newWorld(b *Base, o Options) (*World, error) {
@@ -170,6 +172,9 @@ func (w *World) Run(ctx context.Context, d time.Duration, done func() bool) erro
 
 func (w *World) stepped(s sim.Step) error {
 	w.record.note("%d %d %s %s %d/%d", s.N, s.At, s.Kind, s.Subject, s.Choice, s.Of)
+	if s.Kind == "request" {
+		w.requests++
+	}
 	if w.step != nil {
 		w.step(s)
 	}

@@ -206,16 +206,19 @@ type endpoint struct {
 	conn   *Conn
 	secure net.Conn // the endpoint itself or TLS upon it
 	in     bytes.Buffer
-	err    error // what the stream ended with
+	buf    []byte // for fill, which is asked often and finds nothing most of the time
+	err    error  // what the stream ended with
 	wait   func() bool
 }
 
 // fill takes what the stream has and returns its end, if that has come.
 func (e *endpoint) fill() error {
-	var buf [32 << 10]byte
+	if e.buf == nil {
+		e.buf = make([]byte, 32<<10)
+	}
 	for e.err == nil {
-		n, err := e.conn.stream.Read(buf[:])
-		e.in.Write(buf[:n])
+		n, err := e.conn.stream.Read(e.buf)
+		e.in.Write(e.buf[:n])
 		e.conn.moved += int64(n)
 		if errors.Is(err, ErrWouldBlock) {
 			break
