@@ -81,7 +81,7 @@ func (v *virtualRun) launch(g *guest) error {
 	return nil
 }
 
-// spec describes the process. All that it sees is the same on every machine but the binary's path.
+// spec describes the process. All that it sees is the same on every machine.
 func (v *virtualRun) spec(g *guest) (virtual.Spec, error) {
 	command := g.op.Command
 	path, err := exec.LookPath(command[0])
@@ -100,7 +100,8 @@ func (v *virtualRun) spec(g *guest) (virtual.Spec, error) {
 		"KUBECONFIG="+virtualKubeconfig, "HOME="+virtualHome, "TMPDIR=/tmp", "LANG=C.UTF-8",
 		"HOSTNAME="+host, "POD_NAME="+host, "POD_NAMESPACE=default")
 	return virtual.Spec{
-		Name: g.op.Name, Incarnation: g.incarnation, Path: path, Args: args, Env: append(env, v.o.Env...), Dir: "/", Hostname: host,
+		Name: g.op.Name, Incarnation: g.incarnation, Path: path, Exe: "/usr/local/bin/" + args[0], Args: args,
+		Env: append(env, v.o.Env...), Dir: "/", Hostname: host,
 		Files:  map[string][]byte{virtualKubeconfig: []byte(kubeconfig("http://" + virtualServer.String()))},
 		Stdout: v.output(g, "stdout"), Stderr: v.output(g, "stderr"),
 	}, nil

@@ -219,6 +219,28 @@ func checkVirtualTrace(t *testing.T, r *Result) {
 	}
 }
 
+// TestRunsAreTheSameElsewhere: where the operator's binary lies is no part of the run.
+func TestRunsAreTheSameElsewhere(t *testing.T) {
+	needVirtual(t)
+	k := caseTask(t, "orphanfinalizer")
+	here, _ := k.run(t)
+	program, err := os.ReadFile(k.Operators[0].Command[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := filepath.Join(t.TempDir(), strings.Repeat("far away ", 20))
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	k.Operators[0].Command[0] = filepath.Join(dir, "orphanfinalizer")
+	if err := os.WriteFile(k.Operators[0].Command[0], program, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if there, _ := k.run(t); there.Hash != here.Hash {
+		t.Errorf("hash %s, elsewhere %s", here.Hash, there.Hash)
+	}
+}
+
 // TestSeedsAndThreadsMatter: another seed, or another order of threads, is another run, as repeatable.
 func TestSeedsAndThreadsMatter(t *testing.T) {
 	needVirtual(t)

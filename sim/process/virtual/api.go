@@ -36,7 +36,10 @@ type Spec struct {
 	Name        string // name in the world, part of its seed
 	Incarnation int    // how many times it was started before, part of its seed: a restarted leader is another one
 	Path        string // the executable
-	Args        []string
+	// Exe is the absolute path at which the process finds its own program when it asks. Empty means Path, which
+	// then is part of what decides a run: by the length of a string alone, if by nothing else.
+	Exe  string
+	Args []string
 	// Env is the whole environment; see [GoEnv]. Like Args it can be seen by the process and so is part of what
 	// decides a run: keep it free of temporary paths and of numbers that the operating system chose.
 	Env []string

@@ -15,11 +15,13 @@ import (
 
 // fileView is how a process sees some paths differently from its host.
 type fileView struct {
-	s      *Supervisor
-	files  map[string][]byte
-	dirs   map[string]bool // folders that the files are in
-	hidden []string
-	open   map[string]int // anonymous files with the contents, made at first use
+	s       *Supervisor
+	files   map[string][]byte
+	dirs    map[string]bool // folders that the files are in
+	hidden  []string
+	exe     string // Spec.Exe
+	realExe string
+	open    map[string]int // anonymous files with the contents, made at first use
 }
 
 // newFileView adds to the Spec's files those that tell of the host's hardware or network.
@@ -42,6 +44,9 @@ func newFileView(s *Supervisor, p *Process) *fileView {
 		"/etc/hosts":                                         []byte("127.0.0.1\tlocalhost\n::1\tlocalhost\n"),
 		"/etc/resolv.conf":                                   []byte("nameserver 127.0.0.1\n"),
 	}}
+	if p.spec.Exe != "" {
+		v.exe, v.realExe = p.spec.Exe, realExe(&p.spec)
+	}
 	v.hidden = append([]string{"/sys/fs/cgroup", "/proc/self/cgroup", "/proc/cpuinfo", "/proc/stat", "/proc/uptime", "/proc/self/mountinfo"}, p.spec.Hidden...)
 	for name, b := range p.spec.Files {
 		v.files[path.Clean(name)] = b
@@ -140,6 +145,8 @@ func (s *Supervisor) sysOpen(t *thread, a *[6]uint64) {
 	switch _, provided := v.files[name]; {
 	case name == "/dev/urandom" || name == "/dev/random":
 		s.giveFile(t, func() (int, error) { return t.p.randomFile() }, flags)
+	case v.isExe(name):
+		s.giveFile(t, func() (int, error) { return unix.Open(v.realExe, unix.O_RDONLY|unix.O_CLOEXEC, 0) }, flags)
 	case provided && flags&(unix.O_WRONLY|unix.O_RDWR) != 0:
 		s.fail(t, unix.EROFS)
 	case provided:
@@ -212,6 +219,14 @@ func (s *Supervisor) sysStat(t *thread, a *[6]uint64) {
 	}
 	v := t.p.root.files
 	b, isFile := v.files[name]
+	if nr := t.req.data.nr; (nr == unix.SYS_READLINK || nr == unix.SYS_READLINKAT) && t.linksToExe(name) {
+		s.readExe(t, a, out)
+		return
+	}
+	if v.isExe(name) {
+		s.okOr(t, 0, s.pokeStat(t, a[out], a, unix.S_IFREG|0o555, v.exeSize(), ino(name)))
+		return
+	}
 	isDir := !isFile && v.dirs[name]
 	var realErr error
 	if isDir {
@@ -223,7 +238,7 @@ func (s *Supervisor) sysStat(t *thread, a *[6]uint64) {
 	case !isFile && (!isDir || realErr == nil):
 		s.pass(t)
 	default:
-		s.okOr(t, 0, s.pokeStat(t, a[out], a, isDir, len(b), ino(name)))
+		s.okOr(t, 0, s.pokeStat(t, a[out], a, fileMode(isDir), len(b), ino(name)))
 	}
 }
 
@@ -236,10 +251,16 @@ func ino(name string) uint64 {
 	return h >> 33
 }
 
-func (s *Supervisor) pokeStat(t *thread, addr uint64, a *[6]uint64, isDir bool, size int, ino uint64) error {
-	mode := uint32(unix.S_IFREG | 0o444)
+func fileMode(isDir bool) uint32 {
 	if isDir {
-		mode, size = unix.S_IFDIR|0o555, 4096
+		return unix.S_IFDIR | 0o555
+	}
+	return unix.S_IFREG | 0o444
+}
+
+func (s *Supervisor) pokeStat(t *thread, addr uint64, a *[6]uint64, mode uint32, size int, ino uint64) error {
+	if mode&unix.S_IFMT == unix.S_IFDIR {
+		size = 4096
 	}
 	switch t.req.data.nr {
 	case unix.SYS_ACCESS:

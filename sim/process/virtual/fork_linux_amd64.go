@@ -127,7 +127,8 @@ func (s *Supervisor) unexpected(n *notification, root *Process) *thread {
 
 // sysExec lets a program be replaced. Whether it was shows at the process's next trap: the new program does not have
 // the clock's page.
-func (s *Supervisor) sysExec(t *thread, _ *[6]uint64) {
+func (s *Supervisor) sysExec(t *thread, a *[6]uint64) {
+	s.execsExe(t, a)
 	t.p.execBy = t
 	parent := t.vforkOf
 	s.pass(t)
