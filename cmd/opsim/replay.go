@@ -47,7 +47,8 @@ The command in --operator is split into words as a shell would, and is not run b
 API server by KUBECONFIG; {kubeconfig} in the command stands for the file's path, for one that takes it by a flag.
 Its environment is fixed: PATH is yours, HOME an empty folder; add to it with --env.
 
-A plan (--plan) alters the run: it holds watch events back, delays calls, answers them by errors. See docs/replay.md.
+A plan (--plan) alters the run: it holds watch events back, delays calls or answers them by errors, cuts watches,
+kills, pauses and restarts processes, shows them the past. See docs/plans.md.
 
 Printed is which of the operator's recorded writes it made again. Writes that say what an earlier one said are
 counted as repetitions, leader election and Events apart.

@@ -17,9 +17,17 @@
 //	m := fault.NewMachine(plan, fault.Options{Operator: "manager"})
 //	v := m.Arrive(fault.Call{Client: "manager", Verb: "create", Resource: "statefulsets", Name: "db"})
 //	// wait v.Delay, then execute the call or answer it by v.Answer, then:
-//	released := m.Done(v.Ticket)
+//	fx := m.Done(v.Ticket)
 //	d := m.Deliver(fault.Event{Client: "manager", Stream: "w1", Type: "MODIFIED", Resource: "statefulsets", Name: "db", ResourceVersion: 7})
-//	// wait d.Delay; while d.Held, wait until Done or the timer of a Deadline releases it, and ask again
+//	// wait d.Delay; while d.Held, wait until an Effect is Released, and ask again
+//
+// What a plan wants done to processes, to watches and to the clock comes as the Actions of an Effect, and the
+// moments that it waits for as its Deadlines, for which the caller calls Expire:
+//
+//	for _, d := range fx.Begun { after(d.After, func() { follow(m.Expire(d)) }) }
+//	for _, a := range fx.Actions { … a.Do, a.Process … }
+//
+// Crash, Restart, Cut, Merge, Pause and Skip need a caller to whom processes, watches and time belong (NeedsWorld).
 //
 // # Selectors
 //
@@ -37,7 +45,7 @@
 //
 // Occurrences ("#2") are counted from the start of the run: calls in the order in which they arrive,
 // whatever comes of them; events by their resourceVersion, so that one event which three informers of a client
-// receive is still one. Where a selector names a moment (from, until), none means the first; where it
+// receive is still one. Where a selector names a moment (from, until, to, at, before, after), none means the first; where it
 // names calls to alter (request), none means each of them.
 //
 // # What a fault may do

@@ -167,6 +167,31 @@ func TestViewsPrintAsTheyParse(t *testing.T) {
 	}
 }
 
+// TestDocs: the plans of the manual are plans.
+func TestDocs(t *testing.T) {
+	text, err := os.ReadFile(filepath.Join("..", "..", "docs", "plans.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	shown := map[string]bool{}
+	for _, block := range strings.Split(string(text), "```yaml\n")[1:] {
+		plan, _, _ := strings.Cut(block, "```")
+		p, err := Parse("docs/plans.md", []byte(plan))
+		if err != nil {
+			t.Errorf("%v in\n%s", err, plan)
+			continue
+		}
+		for _, f := range p.Faults {
+			shown[f.Kind()] = true
+		}
+	}
+	for kind := range kinds {
+		if !shown[kind] || !strings.Contains(string(text), "`"+kind+": {") {
+			t.Errorf("docs/plans.md has no example of %s, or no row", kind)
+		}
+	}
+}
+
 func TestEmptyPlans(t *testing.T) {
 	for _, text := range []string{"", "# nothing\n", "{}", "faults:\n", "faults: []", "---\n"} {
 		p, err := Parse("p", []byte(text))

@@ -15,10 +15,16 @@
 //
 // All steps of one connection share a lane: an answer never overtakes another, an event never the one
 // before it, and a watch's first event never its header. Steps of different connections that are due at
-// the same time go in the order that the seed chooses.
+// the same time go in the order that the seed chooses. With a client that speaks nothing but HTTP/2 each
+// stream is such a lane: calls that it makes at once may overtake each other.
+//
+// Where a plan or a client breaks off a call or a watch, its connection ends, and in HTTP/2 its stream alone.
+// A client that gives up a call (but no watch) does not undo it: what has been sent is executed.
 //
 // The plan's faults (package fault) are asked when a call arrives, when it has run, and when an event is
-// about to be delivered; what they say becomes the time of a step or the form of an answer.
+// about to be delivered; what they say becomes the time of a step or the form of an answer. Watches that a
+// plan cuts, versions that are gone and views of the past are the door's to carry out, with the store; what
+// happens to processes and to the clock it asks of its owner (Options.Act).
 //
 // Time limits that a client sets on a watch, and the half to one hour that an API server gives one that
 // set none, run on the world's clock.
