@@ -25,7 +25,7 @@ import (
 )
 
 // newAdmission is the chain of admission plugins.
-func newAdmission(o Options, world *store.Store, client kubernetes.Interface) (admission.Interface, error) {
+func newAdmission(o Options, world *store.Store, view *hookView, client kubernetes.Interface) (admission.Interface, error) {
 	ns, err := lifecycle.NewLifecycle(sets.New(metav1.NamespaceDefault, metav1.NamespaceSystem, metav1.NamespacePublic))
 	if err != nil {
 		return nil, err
@@ -40,7 +40,7 @@ func newAdmission(o Options, world *store.Store, client kubernetes.Interface) (a
 	if o.Webhooks.Serves == nil {
 		return admission.NewChainHandler(append(chain, names)...), nil
 	}
-	hooks, err := newWebhooks(o, world, client)
+	hooks, err := newWebhooks(o, world, view, client)
 	if err != nil {
 		return nil, err
 	}

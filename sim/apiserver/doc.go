@@ -42,9 +42,10 @@
 //   - No controller manager, scheduler or kubelet: owners' dependents stay when owners go, namespaces stay
 //     Terminating, pods on a node stay until they are deleted without grace, no Endpoints are written, and
 //     no ServiceAccount "default" or kube-root-ca.crt appears in a new namespace.
-//   - Admission is NamespaceLifecycle and nothing else: no webhooks, no admission policies, no quotas,
-//     priorities, tolerations or service account tokens added to pods, no pvc-protection finalizers.
-//     Conversion webhooks are called over the network as they are.
+//   - Admission is NamespaceLifecycle and, with [Options.Webhooks], the two webhook plugins; validating
+//     webhooks are called one after the other. No admission policies, no quotas, priorities, tolerations or
+//     service account tokens added to pods, no pvc-protection finalizers. Conversion webhooks are called over
+//     the network as they are.
 //   - Authorization allows everything; impersonation headers are ignored.
 //   - A watch without timeoutSeconds ends after 30 to 60 minutes of the wall clock, as in a real cluster.
 //   - Lists at resourceVersion 0 give the newest state and honour a limit; a real server answers them

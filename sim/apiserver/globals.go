@@ -36,10 +36,15 @@ func takeProcess(o Options) error {
 		return ErrSecondServer
 	}
 	registryNow = func() metav1.Time { return metav1.NewTime(o.Clock()) }
-	uuid.SetRand(seeded(o.Seed))
-	utilrand.Seed(int64(o.Seed))
+	seedProcess(o.Seed)
 	logTo(o.Log)
 	return nil
+}
+
+// seedProcess begins the process-wide randomness anew.
+func seedProcess(seed uint64) {
+	uuid.SetRand(seeded(seed))
+	utilrand.Seed(int64(seed))
 }
 
 // logTo sends the embedded code's log to w, each line once.

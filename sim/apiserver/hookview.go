@@ -44,6 +44,14 @@ func newHookView(world *store.Store) *hookView {
 	return &hookView{world: world, shown: map[string]string{}, handlers: map[string][]cache.ResourceEventHandler{}}
 }
 
+// forget makes the plugins compile everything anew: another history may have other webhooks by the same names
+// and versions.
+func (v *hookView) forget() {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	clear(v.shown)
+}
+
 const (
 	kindMutating   = "mutatingwebhookconfigurations"
 	kindValidating = "validatingwebhookconfigurations"

@@ -19,6 +19,8 @@ func (s *Server) Restore(snap *store.Snapshot) error {
 	s.world.Restore(snap)
 	s.ips.forget()
 	s.ports.forget()
+	s.hooks.forget()
+	seedProcess(s.opts.Seed)
 	s.requests.Store(0)
 	return nil
 }

@@ -44,6 +44,7 @@ type Server struct {
 	ips   *ipAllocator
 	ports *portAllocator
 	loop  *restclient.Config
+	hooks *hookView
 
 	crds    *crdserver.CustomResourceDefinitions
 	builtin *genericapiserver.GenericAPIServer
@@ -75,6 +76,7 @@ func New(ctx context.Context, o Options) (*Server, error) {
 	}
 	s := &Server{opts: o, settled: map[string]string{}, builtinVersions: map[metav1.GroupVersion]bool{}}
 	s.world = store.New(store.Options{Seed: o.Seed, Clock: o.Clock, Gate: o.Gate, Amend: amendTimes})
+	s.hooks = newHookView(s.world)
 	s.ips, s.ports = newIPAllocator(cidr, s.services), newPortAllocator(s.services)
 	// The host is a name and nothing more: requests do not leave the process.
 	s.loop = s.clientConfig("http://kube-apiserver", func() http.Handler { return s.inner }, internal)
@@ -110,7 +112,7 @@ func (s *Server) assemble() (*genericapiserver.GenericAPIServer, error) {
 	if err != nil {
 		return nil, err
 	}
-	admit, err := newAdmission(s.opts, s.world, client)
+	admit, err := newAdmission(s.opts, s.world, s.hooks, client)
 	if err != nil {
 		return nil, err
 	}

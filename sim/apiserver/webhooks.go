@@ -41,8 +41,8 @@ type webhooks struct {
 	valid  *validating.Plugin
 }
 
-func newWebhooks(o Options, world *store.Store, client kubernetes.Interface) (*webhooks, error) {
-	w := &webhooks{o: o.Webhooks, view: newHookView(world)}
+func newWebhooks(o Options, world *store.Store, view *hookView, client kubernetes.Interface) (*webhooks, error) {
+	w := &webhooks{o: o.Webhooks, view: view}
 	var err error
 	if w.mutate, err = mutating.NewMutatingWebhook(nil); err != nil {
 		return nil, err
