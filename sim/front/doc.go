@@ -19,7 +19,7 @@
 // stream is such a lane: calls that it makes at once may overtake each other.
 //
 // Where a plan or a client breaks off a call or a watch, its connection ends, and in HTTP/2 its stream alone.
-// A client that gives up a call (but no watch) does not undo it: what has been sent is executed.
+// A client that gives up a call does not undo it: what has been sent is executed. A watch it ends so.
 //
 // The plan's faults (package fault) are asked when a call arrives, when it has run, and when an event is
 // about to be delivered; what they say becomes the time of a step or the form of an answer. Watches that a

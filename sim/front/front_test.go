@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/cockroachdb/datadriven"
+	"golang.org/x/net/http2"
 
 	"github.com/opreplay/opreplay/internal/apicall"
 	"github.com/opreplay/opreplay/sim"
@@ -107,6 +108,7 @@ type stage struct {
 	p     *still
 	rows  *memory
 	conns map[string]*pipe
+	many  map[string]*multiplexed // those of conns that speak HTTP/2
 	plan  *fault.Machine
 	acts  []string // that the door has asked for since the last step
 }
@@ -114,7 +116,7 @@ type stage struct {
 func newStage(t *testing.T, seed uint64, plan string) *stage {
 	t.Helper()
 	server.Store().Restore(empty)
-	s := &stage{t: t, p: &still{now: start.UnixNano()}, conns: map[string]*pipe{}, rows: &memory{}}
+	s := &stage{t: t, p: &still{now: start.UnixNano()}, conns: map[string]*pipe{}, many: map[string]*multiplexed{}, rows: &memory{}}
 	s.w = sim.New(sim.Options{Seed: seed, Processes: s.p, Before: func(sim.Step) error { clock = s.w.Now(); return nil }})
 	clock = start
 	p, err := fault.Parse("plan", []byte(plan))
@@ -180,12 +182,19 @@ func (s *stage) call(name, method, path, body string) {
 	if p == nil || p.closed {
 		p = &pipe{}
 		s.conns[name] = p
+		if strings.HasSuffix(name, ".h2") {
+			s.many[name] = multiplex(p)
+		}
 		process, _, _ := strings.Cut(name, ".")
 		s.d.Accept(Client{Process: process, User: process, Groups: []string{"system:masters"}}, p, wire.Options{})
 	}
 	ct := "application/json"
 	if method == "PATCH" {
 		ct = "application/merge-patch+json"
+	}
+	if m := s.many[name]; m != nil {
+		m.call(name, method, path, ct, body)
+		return
 	}
 	fmt.Fprintf(&p.in, "%s %s HTTP/1.1\r\nHost: w\r\nUser-Agent: %s\r\nContent-Type: %s\r\nContent-Length: %d\r\n\r\n%s", method, path, name, ct, len(body), body)
 }
@@ -194,6 +203,13 @@ func (s *stage) call(name, method, path, body string) {
 func (s *stage) received(name string) string {
 	p := s.conns[name]
 	var b strings.Builder
+	if m := s.many[name]; m != nil {
+		b.WriteString(m.received(s.t))
+		if p.closed {
+			b.WriteString("closed\n")
+		}
+		return b.String()
+	}
 	raw := p.out.Bytes()
 	p.out.Reset()
 	if bytes.HasPrefix(raw, []byte("HTTP/1.1")) {
@@ -288,10 +304,12 @@ func describe(body []byte) string {
 // The transcripts under testdata speak these commands:
 //
 //	world [seed=N]                        a new world; the input is its plan
-//	call conn=NAME METHOD PATH            a process (NAME up to ".") sends a request; the input is its body
+//	call conn=NAME METHOD PATH            a process (NAME up to ".") sends a request; the input is its body; a
+//	                                      NAME that ends in ".h2" is a connection that speaks HTTP/2
 //	outsider METHOD PATH                  someone who is no process does it, within the step
 //	begin                                 the operator, "op", makes its first call
 //	hangup conn=NAME                      the client closes the connection
+//	reset conn=NAME stream=N              the client resets a stream of HTTP/2
 //	run [steps=N]                         step until only the ends of watches are left
 //	recv conn=NAME                        what has arrived there
 //	rows                                  the trace's rows so far, in brief
@@ -338,6 +356,11 @@ func TestTranscripts(t *testing.T) {
 			case "hangup":
 				d.ScanArgs(t, "conn", &name)
 				s.conns[name].closed = true
+			case "reset":
+				d.ScanArgs(t, "conn", &name)
+				var id int
+				d.ScanArgs(t, "stream", &id)
+				_ = s.many[name].WriteRSTStream(uint32(id), http2.ErrCodeCancel)
 			case "run":
 				steps := -1
 				d.MaybeScanArgs(t, "steps", &steps)

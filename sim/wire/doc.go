@@ -18,7 +18,26 @@
 // handed over what one event made it write: exactly one flush an event, which is a rule of the API
 // server's watch handler (k8s.io/apiserver/pkg/endpoints/handlers/watch.go flushes once per event).
 //
-// What it speaks: HTTP/1.1 with and without TLS, chunked answers for streams. It does not speak HTTP/2
-// (its ALPN offers http/1.1, which Go's client takes), upgrades (exec, port-forward) or pipelining
-// (the next request is read once the last is answered, as RFC 9112 §9.3.2 permits a server to).
+// # What it speaks
+//
+// HTTP/1.1 with and without TLS, chunked answers for streams: one exchange at a time on a connection (the
+// next request is read once the last is answered, as RFC 9112 §9.3.2 permits a server to).
+//
+// HTTP/2 (RFC 9113) with clients that insist on it: those that offer nothing else by ALPN, if Options.TLS
+// has "h2" after "http/1.1", and those that begin with its preface in cleartext. Then several exchanges of
+// one connection are under way at a time, each on its stream:
+//
+//   - Next must be called while they are, and goes on yielding requests; it also heeds the client's
+//     settings, windows, pings and resets. Exchange.Gone tells of a reset.
+//   - Answers may be given in any order. What the client's windows have no room for waits (Exchange.Pending).
+//   - Exchange.Drop resets the stream. A handler that panics does too, and the connection goes on.
+//   - When the client closes the connection, Closed becomes true once the last exchange has been answered
+//     or dropped. An error of the client's ends it at once, with GOAWAY and Err.
+//   - Bounds: 250 streams, 1 MiB of header, Options.MaxBody for a body and four times that for all that are
+//     unfinished, 10,000 frames while the client reads nothing. Beyond them a stream is refused, answered
+//     431 or 413, or reset, or the connection ends.
+//
+// It does not speak upgrades (exec, port-forward; h2c by Upgrade), pushes, CONNECT or priorities, and drops
+// trailers. It never says GOAWAY of its own accord: a world's end is a closed connection. In HTTP/1.1 the
+// header's size has no limit.
 package wire
