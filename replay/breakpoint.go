@@ -150,9 +150,28 @@ func (b *breaker) stand(s *sim.Step) error {
 	b.v.o.Progress.Done()
 	b.window.show()
 	defer b.window.hide()
-	how, err := b.v.o.Stand(b.v.ctx, st)
+	how, err := b.ask(st)
 	b.one, b.over = how == GoStep, how == GoToEnd
 	return err
+}
+
+// ask asks how to go on, and lets debuggers have their way meanwhile.
+func (b *breaker) ask(st *Standing) (how Go, err error) {
+	answered := make(chan struct{})
+	go func() {
+		defer close(answered)
+		how, err = b.v.o.Stand(b.v.ctx, st)
+	}()
+	look := time.NewTicker(20 * time.Millisecond)
+	defer look.Stop()
+	for {
+		select {
+		case <-answered:
+			return how, err
+		case <-look.C:
+			b.v.sup.Attend()
+		}
+	}
 }
 
 func (b *breaker) close() {

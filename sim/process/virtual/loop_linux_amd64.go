@@ -31,8 +31,12 @@ func (s *Supervisor) handle(t *thread) {
 
 // arrived takes in a trap: the holder's is handled by the loop, any other thread's waits for the token.
 func (s *Supervisor) arrived(n *notification, root *Process) *thread {
-	s.count(n.data.nr)
 	t := s.threads[int(n.tid)]
+	if t != nil && t.lent {
+		s.returned(t, n)
+		return t
+	}
+	s.count(n.data.nr)
 	if t == nil {
 		if t = s.unexpected(n, root); t == nil {
 			return nil

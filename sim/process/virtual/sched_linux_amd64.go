@@ -61,6 +61,7 @@ type thread struct {
 	written  int // how much of a blocking write is done
 	sigWait  uint64
 	vforkOf  *thread // the parent that waits for this thread
+	lent     bool    // a debugger has it, and it will come back with req
 	spins    bool    // loose because it computes without end
 }
 
@@ -127,6 +128,9 @@ func (s *Supervisor) take(i int) *thread {
 func (s *Supervisor) dispatch(t *thread) {
 	t.state = stateRunning
 	s.cur = t
+	if t.lent {
+		return // see returned
+	}
 	if t.pending {
 		s.handle(t)
 		return

@@ -202,7 +202,7 @@ func (s *Supervisor) RunUntilIdle(ctx context.Context) error {
 			s.lookOutside()
 			return nil
 		}
-		if s.cur.pending {
+		if s.cur.pending && !s.cur.lent {
 			s.handle(s.cur)
 			continue
 		}

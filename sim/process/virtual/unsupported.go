@@ -49,6 +49,9 @@ func (s *Supervisor) Dial(*Process, netip.AddrPort, netip.AddrPort) (*Stream, er
 // Ready has none.
 func (s *Supervisor) Ready() []*Stream { return nil }
 
+// Attend does nothing.
+func (s *Supervisor) Attend() {}
+
 // Stats is empty.
 func (s *Supervisor) Stats() Stats { return Stats{} }
 

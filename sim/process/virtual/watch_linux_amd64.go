@@ -27,6 +27,11 @@ func (w *watchdog) reset() { *w = watchdog{} }
 
 // look is called when the holder has not trapped for a while.
 func (s *Supervisor) look(t *thread) {
+	if debugged(t.p) { // and so it may stand still for as long as somebody thinks
+		s.attend(t.p)
+		s.watch.reset()
+		return
+	}
 	w := &s.watch
 	if w.of != t {
 		*w = watchdog{of: t, cpu: cpuTime(t)}
