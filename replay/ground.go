@@ -7,7 +7,9 @@ import (
 	"time"
 
 	"github.com/opreplay/opreplay/sim/apiserver"
+	"github.com/opreplay/opreplay/sim/cluster"
 	"github.com/opreplay/opreplay/sim/store"
+	"github.com/opreplay/opreplay/sim/wire"
 )
 
 // ground is an API server with the cluster that the operators came to, to which it goes back for each run:
@@ -17,13 +19,16 @@ type ground struct {
 	kept   *store.Snapshot
 	start  time.Time
 	clock  atomic.Pointer[func() time.Time] // of the run under way; nil: the clock stands at start
+	net    atomic.Pointer[cluster.Network]  // of the run under way
 	note   string                           // on what the server does not have
 }
 
 func newGround(ctx context.Context, seed uint64, start time.Time, script *Script) (*ground, error) {
 	g := &ground{start: start}
 	var err error
-	if g.server, err = apiserver.New(ctx, apiserver.Options{Seed: seed, Clock: g.now}); err != nil {
+	if g.server, err = apiserver.New(ctx, apiserver.Options{
+		Seed: seed, Clock: g.now, Webhooks: apiserver.Webhooks{Serves: g.serves, Call: cluster.CallWebhook},
+	}); err != nil {
 		return nil, err
 	}
 	if g.note, err = load(ctx, g.server, script); err != nil {
@@ -45,11 +50,23 @@ func (g *ground) now() time.Time {
 	return g.start
 }
 
-// follow makes CLOCK the server's, until stand.
-func (g *ground) follow(clock func() time.Time) { g.clock.Store(&clock) }
+// serves reports whether a webhook is served by a process of the run under way.
+func (g *ground) serves(ctx context.Context, host string, port int) bool {
+	net := g.net.Load()
+	return net != nil && wire.CanCallOut(ctx) && net.Serves(host, port)
+}
+
+// follow makes CLOCK and NET the server's, until stand.
+func (g *ground) follow(clock func() time.Time, net *cluster.Network) {
+	g.clock.Store(&clock)
+	g.net.Store(net)
+}
 
 // stand stops the server's clock.
-func (g *ground) stand() { g.clock.Store(nil) }
+func (g *ground) stand() {
+	g.clock.Store(nil)
+	g.net.Store(nil)
+}
 
 func (g *ground) restore() error { return g.server.Restore(g.kept) }
 

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/opreplay/opreplay/internal/cli"
+	"github.com/opreplay/opreplay/sim/cluster"
 	"github.com/opreplay/opreplay/sim/process"
 	"github.com/opreplay/opreplay/sim/process/virtual"
 )
@@ -93,18 +94,25 @@ func (v *virtualRun) spec(g *guest) (virtual.Spec, error) {
 	}
 	args := []string{filepath.Base(path)}
 	for _, a := range command[1:] {
-		args = append(args, strings.ReplaceAll(a, process.Placeholder, virtualKubeconfig))
+		args = append(args, strings.ReplaceAll(a, process.Placeholder, cluster.KubeconfigFile))
 	}
 	host := g.op.Name + "-0"
 	env := append(virtual.GoEnv(),
-		"KUBECONFIG="+virtualKubeconfig, "HOME="+virtualHome, "TMPDIR=/tmp", "LANG=C.UTF-8",
-		"HOSTNAME="+host, "POD_NAME="+host, "POD_NAMESPACE=default")
-	return virtual.Spec{
+		"HOME="+virtualHome, "TMPDIR=/tmp", "LANG=C.UTF-8", "HOSTNAME="+host, "POD_NAME="+host)
+	spec := virtual.Spec{
 		Name: g.op.Name, Incarnation: g.incarnation, Path: path, Exe: "/usr/local/bin/" + args[0], Args: args,
-		Env: append(env, v.o.Env...), Dir: "/", Hostname: host,
-		Files:  map[string][]byte{virtualKubeconfig: []byte(kubeconfig("http://" + virtualServer.String()))},
+		Env: env, Dir: "/", Hostname: host,
 		Stdout: v.output(g, "stdout"), Stderr: v.output(g, "stderr"),
-	}, nil
+	}
+	namespace := "default"
+	if sa, ok := g.op.inCluster(v.o.InCluster); ok {
+		v.net.Access.InCluster(&spec, sa)
+		namespace = sa.Namespace
+	} else {
+		v.net.Access.ByKubeconfig(&spec)
+	}
+	spec.Env = append(append(spec.Env, "POD_NAMESPACE="+namespace), v.o.Env...)
+	return spec, nil
 }
 
 // output takes what a process writes on one stream.

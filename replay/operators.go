@@ -9,6 +9,7 @@ import (
 
 	"github.com/opreplay/opreplay/internal/cli"
 	"github.com/opreplay/opreplay/sim/apiserver"
+	"github.com/opreplay/opreplay/sim/cluster"
 	"github.com/opreplay/opreplay/sim/process"
 	"github.com/opreplay/opreplay/traces"
 )
@@ -31,6 +32,21 @@ func (op *Operator) user() apiserver.User {
 		return apiserver.User{Name: u, Groups: []string{"system:serviceaccounts", "system:masters"}}
 	}
 	return apiserver.Admin
+}
+
+// inCluster says whether the operator finds the API server as a pod does, and as whom.
+func (op *Operator) inCluster(when InCluster) (sa cluster.ServiceAccount, ok bool) {
+	sa, known := cluster.ParseServiceAccount(op.Identity.user())
+	switch {
+	case when == InClusterNever:
+		return sa, false
+	case when == InClusterAlways && !known:
+		return cluster.ServiceAccount{Namespace: "default", Name: op.Name}, true
+	case when == InClusterAlways:
+		return sa, true
+	}
+	takes := slices.ContainsFunc(op.Command, func(a string) bool { return strings.Contains(a, process.Placeholder) })
+	return sa, known && !takes
 }
 
 // resolve finds out what Options left open of each operator: its name and for whom it stands.

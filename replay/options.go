@@ -57,6 +57,10 @@ type Options struct {
 	// Steps, if set, gets a line for each step of a virtual run.
 	Steps io.Writer
 
+	// InCluster says whether the operators find the API server as a pod does, in virtual time; "" is
+	// InClusterAuto.
+	InCluster InCluster
+
 	fellBack error // why ClockAuto is not ClockVirtual
 }
 
@@ -72,6 +76,20 @@ const (
 	ClockWall Clock = "wall"
 	// ClockAuto: virtual where that works, else wall, with a note that says why.
 	ClockAuto Clock = "auto"
+)
+
+// InCluster is how an operator finds the API server.
+type InCluster string
+
+// The ways to the API server.
+const (
+	// InClusterAuto: as a pod those whose recorded calls are a service account's and whose command does not
+	// take a kubeconfig; all others by KUBECONFIG.
+	InClusterAuto InCluster = "auto"
+	// InClusterAlways: as a pod, by its service account's files and KUBERNETES_SERVICE_HOST, with TLS.
+	InClusterAlways InCluster = "true"
+	// InClusterNever: by KUBECONFIG.
+	InClusterNever InCluster = "false"
 )
 
 // Threads is an order of threads.

@@ -366,7 +366,7 @@ func (r *run) endedTooEarly(exit process.Exit) error {
 }
 
 func (r *run) noCall() error {
-	return cli.CannotRun(fmt.Errorf("the operator made no call to the API server within %s; if it takes its kubeconfig by a flag, write {kubeconfig} in the command", firstCall))
+	return cli.CannotRun(fmt.Errorf("the operator made no call to the API server within %s; if it takes its kubeconfig by a flag, write {kubeconfig} in the command; if it knows only a pod's way, say --in-cluster", firstCall))
 }
 
 // allDone is closed when all processes have ended.

@@ -31,6 +31,9 @@ func open(ctx context.Context, o Options) (*session, error) {
 	if len(o.BreakAt) > 0 && o.Clock != ClockVirtual {
 		return nil, cli.Usagef("the world can only stand still in virtual time: no --break-at with --clock wall")
 	}
+	if o.InCluster == InClusterAlways && o.Clock != ClockVirtual {
+		return nil, cli.Usagef("a pod's files can only be shown to an operator in virtual time: no --in-cluster with --clock wall")
+	}
 	o.complete()
 	ops, err := resolve(ctx, &o)
 	if err != nil {

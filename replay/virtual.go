@@ -13,22 +13,16 @@ import (
 	"github.com/opreplay/opreplay/internal/apicall"
 	"github.com/opreplay/opreplay/internal/cli"
 	"github.com/opreplay/opreplay/sim"
+	"github.com/opreplay/opreplay/sim/cluster"
 	"github.com/opreplay/opreplay/sim/fault"
 	"github.com/opreplay/opreplay/sim/front"
 	"github.com/opreplay/opreplay/sim/process/virtual"
 	"github.com/opreplay/opreplay/sim/store"
-	"github.com/opreplay/opreplay/sim/wire"
 	"github.com/opreplay/opreplay/traces"
 )
 
-// What a process of a virtual world finds, at the same places on every machine.
-const (
-	virtualKubeconfig = "/etc/opsim/kubeconfig"
-	virtualHome       = "/home/operator"
-)
-
-// virtualServer is where the API server of a virtual world is reached without TLS.
-var virtualServer = netip.MustParseAddrPort("10.96.0.1:8080")
+// virtualHome is a process's home, at the same place on every machine.
+const virtualHome = "/home/operator"
 
 // virtualRun is a run in which the operator lives under the world's clock.
 type virtualRun struct {
@@ -36,6 +30,7 @@ type virtualRun struct {
 	sup   *virtual.Supervisor
 	world *sim.World
 	door  *front.Door
+	net   *cluster.Network
 	// guests are the operators' processes in the order of Options, processes the same by name.
 	guests    []*guest
 	processes map[string]*guest
@@ -60,11 +55,16 @@ func (r *run) playVirtual(ctx context.Context) (result *Result, err error) {
 	r.server = g.server
 	r.note(g.note)
 	v := &virtualRun{run: r, ctx: ctx, processes: map[string]*guest{}, observed: map[string]bool{}}
-	v.sup, err = virtual.New(virtual.Options{Seed: r.o.Plan.Seed, Start: r.begin, Network: v, Picker: r.o.picker()})
+	v.net = &cluster.Network{Server: v.server, Client: v.client, Refused: v.refused}
+	v.sup, err = virtual.New(virtual.Options{Seed: r.o.Plan.Seed, Start: r.begin, Network: v.net, Picker: r.o.picker()})
 	if err != nil {
 		return nil, cli.CannotRun(err)
 	}
 	defer func() { _ = v.sup.Close() }()
+	v.net.Supervisor = v.sup
+	if v.net.Access, err = cluster.NewAccess(v.server.ServiceHost(), v.sup.Now); err != nil {
+		return nil, cli.CannotRun(err)
+	}
 	v.breaker = v.newBreaker()
 	defer v.breaker.close()
 	v.world = sim.New(sim.Options{
@@ -72,7 +72,7 @@ func (r *run) playVirtual(ctx context.Context) (result *Result, err error) {
 		Limit: v.sup.Now().Add(firstCall).UnixNano(),
 	})
 	r.clock = v.world
-	g.follow(v.world.Now)
+	g.follow(v.world.Now, v.net)
 	defer g.stand() // before the supervisor's clock is gone
 	if err := v.serve(); err != nil {
 		return nil, cli.CannotRun(err)
@@ -92,7 +92,7 @@ func (v *virtualRun) serve() error {
 	known := newHints(v.script.Writes)
 	v.door = front.New(front.Options{
 		World: v.world, Handler: v.server.Handler(), Tap: v.tap, Faults: v.machine, Store: v.server.Store(), Act: v.act,
-		Arrived: v.arrived,
+		Arrived: v.arrived, Dial: v.net.Dial,
 		Prepare: func(c fault.Call, q *http.Request) (store.Hint, func(int)) {
 			if c.Verb != "create" || c.Subresource != "" || q.URL.Query().Has("dryRun") {
 				return store.Hint{}, func(int) {}
@@ -101,6 +101,7 @@ func (v *virtualRun) serve() error {
 			return hint, func(code int) { give(code >= 200 && code <= 299) }
 		},
 	})
+	v.net.Door = v.door
 	v.world.AddSource(v.door)
 	v.rows = apicall.New(&captureRows{out: v.ledger}, apicall.Options{
 		Now: v.clock.Now, Process: func(*http.Request) string { return captureProcess },
@@ -162,25 +163,19 @@ func (v *virtualRun) stepText(s *sim.Step) string {
 	return text
 }
 
-// Connect implements virtual.Network.
-func (v *virtualRun) Connect(p *virtual.Process, network string, addr netip.AddrPort, st *virtual.Stream) error {
-	if network == "tcp" && addr == virtualServer {
-		u := v.processes[p.Spec().Name].op.user()
-		v.door.Accept(front.Client{Process: p.Spec().Name, User: u.Name, Groups: u.Groups}, byteStream{st}, wire.Options{})
-		return nil
-	}
+// client is who a process is to the API server.
+func (v *virtualRun) client(p *virtual.Process) front.Client {
+	u := v.processes[p.Spec().Name].op.user()
+	return front.Client{Process: p.Spec().Name, User: u.Name, Groups: u.Groups}
+}
+
+// refused notes a connection that leads out of the world.
+func (v *virtualRun) refused(_ *virtual.Process, _ string, addr netip.AddrPort) {
 	_ = v.ledger.Append(&traces.KernelEvent{ // an error of the trace comes back when it is closed
 		Head: traces.Head{TS: v.world.Nanos()}, Kind: "refused", Address: addr.Addr().String(), Port: int32(addr.Port()),
 		Errno: int32(syscall.ECONNREFUSED), Count: 1,
 	})
-	return syscall.ECONNREFUSED
 }
-
-// Listen implements virtual.Network. What operators serve (metrics, health) has no client in a replay.
-func (v *virtualRun) Listen(*virtual.Process, netip.AddrPort) {}
-
-// Unlisten implements virtual.Network.
-func (v *virtualRun) Unlisten(*virtual.Process, netip.AddrPort) {}
 
 // play runs the operators and the outsiders to the end.
 func (v *virtualRun) play(ctx context.Context) (*Result, error) {
@@ -290,24 +285,3 @@ func (p supervised) NextTimer() (int64, bool) {
 	t, ok := p.s.NextDeadline()
 	return t.UnixNano(), ok
 }
-
-// byteStream is a supervisor's stream in wire's words.
-type byteStream struct{ st *virtual.Stream }
-
-func (b byteStream) Read(p []byte) (int, error) {
-	n, err := b.st.Read(p)
-	if n == 0 && err == nil {
-		err = wire.ErrWouldBlock
-	}
-	return n, err
-}
-
-func (b byteStream) Write(p []byte) (int, error) {
-	n, err := b.st.Write(p)
-	if n < len(p) && err == nil {
-		err = wire.ErrWouldBlock
-	}
-	return n, err
-}
-
-func (b byteStream) Close() error { return b.st.Close() }

@@ -26,6 +26,7 @@ import (
 type replayFlags struct {
 	operators, breakAt                           []string
 	plan, out, output, clock, start, threads     string
+	inCluster                                    string
 	process, userAgent, serviceAccount, manager  string
 	env                                          []string
 	seed                                         uint64
@@ -45,7 +46,11 @@ cluster nor the network is needed. The run becomes a trace of the same form as t
 
 The command in --operator is split into words as a shell would, and is not run by a shell. The operator finds the
 API server by KUBECONFIG; {kubeconfig} in the command stands for the file's path, for one that takes it by a flag.
-Its environment is fixed: PATH is yours, HOME an empty folder; add to it with --env.
+Its environment is fixed; add to it with --env. Several --operator run in one world: replicas, or different ones.
+
+Where the machine can do it (linux/amd64) time is virtual: a run is a function of trace, operator, plan and seed, and
+waits cost nothing. --check N runs it N times and compares the runs byte for byte; --break-at stands still, time
+included, for a debugger and kubectl to look.
 
 A plan (--plan) alters the run: it holds watch events back, delays calls or answers them by errors, cuts watches,
 kills, pauses and restarts processes, shows them the past. See docs/plans.md.
@@ -54,12 +59,18 @@ Printed is which of the operator's recorded writes it made again. Writes that sa
 counted as repetitions, leader election and Events apart.
 
 Exit codes: 0 the run took place, whatever came of it; 1 with --fail-on-divergence when recorded writes were not
-made again or new ones made; 2 bad input; 3 the run could not take place.`,
+made again or new ones made, with --check when runs differ; 2 bad input; 3 the run could not take place.`,
 		Example: `  # the same again
   opsim replay t.optrace --operator './manager --metrics-bind-address=0'
 
   # an operator that takes its kubeconfig by a flag, with a plan, as JSON
   opsim replay t.optrace --operator './operator --kubeconfig={kubeconfig}' --plan plan.yaml -o json
+
+  # is it repeatable?
+  opsim replay t.optrace --operator ./manager --check 100
+
+  # two replicas; stop before the second creation of a ConfigMap
+  opsim replay t.optrace --operator a=./manager --operator b=./manager --break-at 'CREATE configmaps #2'
 
   # in CI: does the new build still do what was recorded?
   opsim replay t.optrace --operator ./manager --fail-on-divergence`,
@@ -80,6 +91,8 @@ made again or new ones made; 2 bad input; 3 the run could not take place.`,
 	fl.StringVar(&f.start, "start", "", "the run's first moment, as 2026-01-31T12:00:00Z (default: that of the recorded operator's first call)")
 	fl.DurationVar(&f.limit, "limit", 0, "end the run that long after the operator's first call, by the run's clock (default: when the recording's time is over)")
 	fl.StringVar(&f.threads, "threads", "", "which of the operator's threads goes first in virtual time: fifo, or seeded (default fifo)")
+	fl.StringVar(&f.inCluster, "in-cluster", "auto", "let the operator find the API server as a pod does (service account, TLS) in place of KUBECONFIG: true, false, or auto (if it was recorded with a service account and its command takes no {kubeconfig})")
+	fl.Lookup("in-cluster").NoOptDefVal = "true"
 	fl.DurationVar(&f.maxGap, "max-gap", 0, "shorten longer waits between the outsiders' changes to this; negative: never (default: never in virtual time, 10s on the wall clock)")
 	fl.DurationVar(&f.settle, "settle", replay.DefaultSettle, "go on for this long after the recording's time is over")
 	fl.DurationVar(&f.patience, "patience", 0, "how long a change waits for the operator's recorded writes before it (default 5s, with faults in the plan not at all)")
@@ -193,6 +206,11 @@ func (f *replayFlags) options() (o replay.Options, err error) {
 	case "", replay.ThreadsFIFO, replay.ThreadsSeeded:
 	default:
 		return o, cli.Usagef("--threads %q: want fifo or seeded", f.threads)
+	}
+	switch o.InCluster = replay.InCluster(f.inCluster); o.InCluster {
+	case replay.InClusterAuto, replay.InClusterAlways, replay.InClusterNever:
+	default:
+		return o, cli.Usagef("--in-cluster=%s: want true, false or auto", f.inCluster)
 	}
 	for _, kv := range f.env {
 		if i := strings.IndexByte(kv, '='); i < 1 {
