@@ -115,7 +115,7 @@ func (w *World) Start(p Program) (*virtual.Process, error) {
 	}
 	pod := fmt.Sprintf("%s-%d", p.Name, w.count[p.Name])
 	spec := virtual.Spec{
-		Name: p.Name, Incarnation: w.count[p.Name], Path: path, Args: append([]string{filepath.Base(path)}, p.Args...), Dir: "/",
+		Name: p.Name, Incarnation: w.count[p.Name], Path: path, Exe: "/usr/local/bin/" + filepath.Base(path), Args: append([]string{filepath.Base(path)}, p.Args...), Dir: "/",
 		Hostname: pod,
 		Env:      append(virtual.GoEnv(), "TMPDIR=/tmp", "LANG=C.UTF-8", "HOSTNAME="+pod, "POD_NAME="+pod, "POD_NAMESPACE="+p.ServiceAccount.Namespace),
 		Stdout:   w.output(p.Name, "stdout"), Stderr: w.output(p.Name, "stderr"),
