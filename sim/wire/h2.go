@@ -262,7 +262,7 @@ func (h *h2) reset(id uint32, code http2.ErrCode) {
 // give gives a stream up: nothing more is sent on it. It stays open, and counts, as long as the world is
 // busy with it.
 func (h *h2) give(s *h2stream) {
-	s.lost, s.out = true, nil
+	s.lost, s.out, s.ending = true, nil, false
 	if s.x == nil || s.finished {
 		h.close(s)
 	}

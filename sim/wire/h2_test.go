@@ -292,6 +292,11 @@ func sent(t *testing.T, raw []byte) string {
 			}
 		case *http2.MetaHeadersFrame:
 			words = append(words, fmt.Sprintf("%d: %s", f.StreamID, f.PseudoValue("status")))
+			for _, field := range f.RegularFields() {
+				if field.Name == "transfer-encoding" {
+					words = append(words, "what HTTP/2 has not")
+				}
+			}
 			if f.StreamEnded() {
 				words = append(words, "end")
 			}
@@ -385,6 +390,13 @@ func TestH2Frames(t *testing.T) {
 				_ = f.WriteData(id, false, make([]byte, 900))
 			}
 		}, "", "0: room, 1: room, 0: room, 3: room, 0: room, 5: room, 0: room, 7: room, 0: room, 9: ENHANCE_YOUR_CALM", false},
+		{"bodies that were reset", func(f *frames) {
+			for id := uint32(1); id < 11; id += 2 {
+				f.post(id)
+				_ = f.WriteData(id, false, make([]byte, 900))
+				_ = f.WriteRSTStream(id, http2.ErrCodeCancel)
+			}
+		}, "", "0: room, 1: room, 0: room, 3: room, 0: room, 5: room, 0: room, 7: room, 0: room, 9: room", false},
 		{"header too large", func(f *frames) {
 			_ = f.WriteHeaders(http2.HeadersFrameParam{StreamID: 1, EndStream: true, BlockFragment: f.block(get...)})
 			for range 87 {
@@ -530,6 +542,14 @@ func TestH2StreamsAreBounded(t *testing.T) {
 	}
 	if got := sent(t, d.toPeer.Bytes()); got != "1001: 200, end" {
 		t.Errorf("sent %s", got)
+	}
+	// an answer that its client does not take in the end
+	f.out.Reset()
+	f.get(1003, "/?n=100000")
+	_ = f.WriteRSTStream(1003, http2.ErrCodeCancel)
+	_, _ = peer{d}.Write(f.out.Bytes())
+	if len(serveAll(c)) != 1 || len(c.many.streams) != 0 {
+		t.Errorf("%d streams are left", len(c.many.streams))
 	}
 	c.Close()
 }
