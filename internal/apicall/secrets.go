@@ -1,6 +1,7 @@
 package apicall
 
 import (
+	"bytes"
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/base64"
@@ -8,6 +9,8 @@ import (
 	"encoding/json"
 	"regexp"
 	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 // Subject says what a document is that is to be redacted.
@@ -56,6 +59,9 @@ func (s *secrets) Redact(sub Subject, doc []byte) ([]byte, error) {
 	default:
 		return doc, nil
 	}
+	if refused, ok, err := s.refusal(doc); ok || err != nil {
+		return refused, err
+	}
 	i := skipSpace(doc, 0)
 	end, err := skipValue(doc, i)
 	if err != nil {
@@ -70,6 +76,39 @@ func (s *secrets) Redact(sub Subject, doc []byte) ([]byte, error) {
 		return nil, err
 	}
 	return w.result(), nil
+}
+
+// harmless are the refusals whose message the API server makes of names alone
+// (k8s.io/apimachinery/pkg/api/errors).
+var harmless = map[metav1.StatusReason]bool{
+	metav1.StatusReasonNotFound: true, metav1.StatusReasonAlreadyExists: true, metav1.StatusReasonConflict: true,
+	metav1.StatusReasonForbidden: true, metav1.StatusReasonUnauthorized: true, metav1.StatusReasonTooManyRequests: true,
+	metav1.StatusReasonExpired: true, metav1.StatusReasonGone: true, metav1.StatusReasonMethodNotAllowed: true,
+}
+
+// refusal redacts a failed call's Status: its message may quote the object that was sent, or the stored one
+// that a patch was for. ok is false when DOC is none.
+func (s *secrets) refusal(doc []byte) (out []byte, ok bool, err error) {
+	if !bytes.Contains(doc, []byte(`"Status"`)) {
+		return nil, false, nil
+	}
+	var status metav1.Status
+	if json.Unmarshal(doc, &status) != nil || status.Kind != "Status" || status.APIVersion != "v1" || status.Status == metav1.StatusSuccess {
+		return nil, false, nil
+	}
+	if harmless[status.Reason] {
+		return doc, true, nil
+	}
+	if status.Message != "" {
+		status.Message = s.hash([]byte(status.Message))
+	}
+	if d := status.Details; d != nil {
+		for i, c := range d.Causes {
+			d.Causes[i].Message = s.hash([]byte(c.Message))
+		}
+	}
+	out, err = json.Marshal(status)
+	return out, true, err
 }
 
 // hash replaces a value.

@@ -33,6 +33,16 @@ func TestRedact(t *testing.T) {
 			`{"kind":"Secret", "metadata":{"name":"s","managedFields":[{"fieldsV1":{"f:data":{"f:k":{}}}}]},"data":{"k":"` + b64("pw") + `","empty":""},"stringData":{"k":"pw"},"type":"Opaque"}`,
 			`{"kind":"Secret", "metadata":{"name":"s","managedFields":[{"fieldsV1":{"f:data":{"f:k":{}}}}]},"data":{"k":"` + b64(hashed("pw")) + `","empty":"` + b64(hashed("")) + `"},"stringData":{"k":"` + hashed("pw") + `"},"type":"Opaque"}`,
 		},
+		"a refusal that quotes the stored object": {
+			secret,
+			`{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure","message":"cannot patch: \"password\":\"cHc=\"","reason":"Invalid","details":{"name":"s","causes":[{"message":"bad value cHc=","field":"data"}]},"code":422}`,
+			`{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure","message":"` + hashed(`cannot patch: "password":"cHc="`) + `","reason":"Invalid","details":{"name":"s","causes":[{"message":"` + hashed("bad value cHc=") + `","field":"data"}]},"code":422}`,
+		},
+		"a refusal that names names": {
+			secret,
+			`{"kind":"Status","apiVersion":"v1","status":"Failure","message":"secrets \"s\" not found","reason":"NotFound","code":404}`,
+			`{"kind":"Status","apiVersion":"v1","status":"Failure","message":"secrets \"s\" not found","reason":"NotFound","code":404}`,
+		},
 		"list": {
 			secret, `{"kind":"SecretList","items":[{"data":{"k":"` + b64("a") + `"}},{"data":null}]}`,
 			`{"kind":"SecretList","items":[{"data":{"k":"` + b64(hashed("a")) + `"}},{"data":null}]}`,
