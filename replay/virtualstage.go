@@ -69,6 +69,9 @@ func (s *virtualStage) turn() error {
 		if s.held == 0 {
 			s.held = now
 			s.put(now + int64(patience)) // or earlier: see look
+			if s.v.o.Limit == 0 {
+				s.v.world.SetLimit(s.limit() + int64(patience)) // waiting must not use up the run's time
+			}
 			return nil
 		}
 		if now-s.held >= int64(patience) {
