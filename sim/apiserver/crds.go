@@ -9,6 +9,7 @@ import (
 
 	"k8s.io/apiextensions-apiserver/pkg/apihelpers"
 	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
+	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -33,11 +34,23 @@ func amendTimes(obj runtime.Object, fix func(*metav1.Time)) {
 // ten milliseconds.
 const settleTimeout = 30 * time.Second
 
+// mayFree reports whether a write to PATH may let go a CRD that is held by its resources' finalizers.
+func (s *Server) mayFree(path string) bool {
+	s.settleMu.Lock()
+	defer s.settleMu.Unlock()
+	for _, gr := range s.held {
+		if strings.HasPrefix(path, "/apis/"+gr.Group+"/") && strings.Contains(path, "/"+gr.Resource) {
+			return true
+		}
+	}
+	return false
+}
+
 // settling answers a write of a CRD only when its consequences are in place, so that a client which got
 // the answer can use the new kind at once and nothing is left to a race.
 func (s *Server) settling(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.Method == http.MethodGet || !strings.HasPrefix(r.URL.Path, "/apis/apiextensions.k8s.io/") {
+		if r.Method == http.MethodGet || !strings.HasPrefix(r.URL.Path, "/apis/apiextensions.k8s.io/") && !s.mayFree(r.URL.Path) {
 			h.ServeHTTP(w, r)
 			return
 		}
@@ -90,7 +103,9 @@ func (w *heldAnswer) release() {
 // what was missing.
 //
 // Two kinds of CRD settle without being served: one whose names were refused, and a deleted one whose
-// custom resources wait for their finalizers.
+// custom resources all wait for their finalizers. The write that lets the last of those go is answered when
+// the CRD is gone, which takes up to five seconds of wall time: so often does its controller look. (One that
+// is held for more than a minute of wall time gets a condition that says so, whenever that is.)
 //
 // Handler calls it after every write of a CRD. OpenAPI documents may follow a little later.
 func (s *Server) Settle(ctx context.Context) error {
@@ -141,8 +156,13 @@ func (s *Server) unsettled(ctx context.Context) (string, error) {
 		return missing, err
 	}
 	clear(s.settled)
+	s.held = nil
 	for _, o := range objs {
 		crd := o.(*apiextensions.CustomResourceDefinition)
+		if crd.DeletionTimestamp != nil {
+			s.held = append(s.held, resourceOf(crd))
+			continue // until its last resource goes
+		}
 		s.settled[crd.Name] = crd.ResourceVersion
 	}
 	return "", nil
@@ -158,10 +178,10 @@ func (s *Server) unsettledCRD(ctx context.Context, crd *apiextensions.CustomReso
 		condition(crd, apiextensions.KubernetesAPIApprovalPolicyConformant) == "" {
 		return "no verdict on its API group"
 	}
-	gr := schema.GroupResource{Group: crd.Spec.Group, Resource: crd.Spec.Names.Plural}
+	gr := resourceOf(crd)
 	switch names := condition(crd, apiextensions.NamesAccepted); {
 	case crd.DeletionTimestamp != nil:
-		if s.heldByFinalizers(gr) {
+		if condition(crd, apiextensions.Terminating) == apiextensions.ConditionTrue && s.heldByFinalizers(gr) {
 			return ""
 		}
 		return "it is being deleted"
@@ -169,6 +189,8 @@ func (s *Server) unsettledCRD(ctx context.Context, crd *apiextensions.CustomReso
 		return ""
 	case names == "":
 		return "its names are not accepted"
+	case !equality.Semantic.DeepEqual(crd.Status.AcceptedNames, crd.Spec.Names):
+		return "its new names are not accepted"
 	case !established(crd):
 		return "it is not established"
 	}
@@ -204,18 +226,23 @@ func sameSpec(a, b runtime.Object) bool {
 	return a.(*apiextensions.CustomResourceDefinition).Generation == b.(*apiextensions.CustomResourceDefinition).Generation
 }
 
-// heldByFinalizers tells whether a resource has objects that finalizers keep.
+func resourceOf(crd *apiextensions.CustomResourceDefinition) schema.GroupResource {
+	return schema.GroupResource{Group: crd.Spec.Group, Resource: crd.Spec.Names.Plural}
+}
+
+// heldByFinalizers tells whether a resource has objects, and finalizers keep all of them: the controller that
+// deletes them has done what it can.
 func (s *Server) heldByFinalizers(gr schema.GroupResource) bool {
 	objs, err := s.world.Objects(gr)
 	if err != nil {
 		return false
 	}
 	for _, o := range objs {
-		if m, ok := o.(metav1.Object); ok && m.GetDeletionTimestamp() != nil && len(m.GetFinalizers()) > 0 {
-			return true
+		if m, ok := o.(metav1.Object); ok && (m.GetDeletionTimestamp() == nil || len(m.GetFinalizers()) == 0) {
+			return false
 		}
 	}
-	return false
+	return len(objs) > 0
 }
 
 func established(crd *apiextensions.CustomResourceDefinition) bool {

@@ -3,6 +3,7 @@ package apiserver
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -57,7 +58,8 @@ type Server struct {
 	builtinVersions map[metav1.GroupVersion]bool
 
 	settleMu   sync.Mutex
-	settled    map[string]string // resourceVersion at which a CRD was found settled, by name
+	settled    map[string]string      // resourceVersion at which a CRD was found settled, by name
+	held       []schema.GroupResource // of deleted CRDs that wait for their resources' finalizers
 	discovered discovered
 }
 
@@ -98,7 +100,10 @@ func (s *Server) start(ctx, run context.Context) error {
 	s.front = external(s.version(s.groupList(s.openAPI(s.settling(prepared.Handler)))), &s.requests)
 	s.builtin.RunPostStartHooks(run)
 	if err := s.ready(ctx); err != nil {
-		return err
+		// A hook that is stopped half-way has failed, and the API server's code ends the process then.
+		patience, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
+		defer cancel()
+		return errors.Join(err, s.ready(patience))
 	}
 	if err := s.learnBuiltins(ctx); err != nil {
 		return err

@@ -15,6 +15,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/client-go/kubernetes"
+
+	"github.com/opreplay/opreplay/sim"
 )
 
 var (
@@ -38,7 +40,7 @@ func testMain(m *testing.M) (int, error) {
 	}
 	defer func() { _ = os.RemoveAll(dir) }()
 	guests = dir
-	if err := build("0", dir+"/", "./testdata/busy", "./testdata/creator", "./testdata/idle", "./testdata/incluster", "./testdata/h2only"); err != nil {
+	if err := build("0", dir+"/", "./testdata/busy", "./testdata/crds", "./testdata/creator", "./testdata/idle", "./testdata/incluster", "./testdata/h2only"); err != nil {
 		return 0, err
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
@@ -90,6 +92,17 @@ func begin(t testing.TB, o Options) *World {
 			t.Fatal(err)
 		}
 		o.TrapLog = f
+		steps, err := os.Create(filepath.Join(dir, fmt.Sprintf("steps-%03d", logs)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		step := o.Step
+		o.Step = func(s sim.Step) {
+			_, _ = fmt.Fprintln(steps, s.N, s.At, s.Kind, s.Subject, s.Choice, s.Of)
+			if step != nil {
+				step(s)
+			}
+		}
 	}
 	w, err := base.Begin(o)
 	if err != nil {
