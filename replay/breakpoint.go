@@ -132,7 +132,7 @@ func (b *breaker) before(s sim.Step) error {
 // stand waits for a word on how to go on. Nothing of the world moves meanwhile.
 func (b *breaker) stand(s *sim.Step) error {
 	if b.window == nil {
-		w, err := openWindow(b.v.server.Handler())
+		w, err := openWindow(b.v.ctx, b.v.server.Handler())
 		if err != nil {
 			return err
 		}

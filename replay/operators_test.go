@@ -15,7 +15,7 @@ import (
 
 var buildElected = sync.OnceValues(func() (string, error) {
 	path := filepath.Join(guestDir, "elected")
-	out, err := exec.Command("go", "build", "-o", path, "./testdata/elected").CombinedOutput()
+	out, err := exec.CommandContext(context.Background(), "go", "build", "-o", path, "./testdata/elected").CombinedOutput()
 	if err != nil {
 		return "", &exec.Error{Name: string(out), Err: err}
 	}

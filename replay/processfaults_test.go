@@ -226,7 +226,7 @@ faults:
 // restart into the present nor without one, nor in the mended twin.
 func TestPlanFindsStaleChild(t *testing.T) {
 	bin := filepath.Join(t.TempDir(), "stalechild")
-	if out, err := exec.Command("go", "build", "-o", bin, "./testdata/stalechild").CombinedOutput(); err != nil {
+	if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", bin, "./testdata/stalechild").CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	trace := databaseTwice(t)

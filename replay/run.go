@@ -249,8 +249,8 @@ type door struct {
 func (d *door) close() { _ = d.server.Close() }
 
 // open listens on loopback for an operator and writes its kubeconfig.
-func (r *run) open(op *Operator) (*door, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+func (r *run) open(ctx context.Context, op *Operator) (*door, error) {
+	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", "127.0.0.1:0")
 	if err != nil {
 		return nil, err
 	}
@@ -314,7 +314,7 @@ func (r *run) start(op *Operator, d *door) (process.Process, error) {
 func (r *run) play(ctx context.Context) (*Result, error) {
 	running := make([]process.Process, 0, len(r.ops))
 	for _, op := range r.ops {
-		d, err := r.open(op)
+		d, err := r.open(ctx, op)
 		if err != nil {
 			return nil, cli.CannotRun(err)
 		}

@@ -57,7 +57,7 @@ func zooOperator(t testing.TB, name string) string {
 		for _, o := range operators.Zoo() {
 			args = append(args, "github.com/opreplay/opreplay/examples/operators/"+o.Name)
 		}
-		if out, err := exec.Command("go", args...).CombinedOutput(); err != nil {
+		if out, err := exec.CommandContext(t.Context(), "go", args...).CombinedOutput(); err != nil {
 			_ = os.RemoveAll(dir)
 			t.Fatalf("build the zoo: %v\n%s", err, out)
 		}

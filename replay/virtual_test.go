@@ -152,7 +152,7 @@ func mustBeIdentical(t *testing.T, c *Checked) {
 // burn keeps processors busy beside the test.
 func burn(t *testing.T) {
 	t.Helper()
-	cmd := exec.Command(os.Args[0])
+	cmd := exec.CommandContext(context.WithoutCancel(t.Context()), os.Args[0])
 	cmd.Env = append(os.Environ(), taskEnv+"=burn")
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
@@ -375,7 +375,7 @@ func look(t *testing.T, s *Standing) {
 		{"POST", "/api/v1/namespaces", 403},
 		{"DELETE", "/api/v1/namespaces/web/configmaps/shop-page", 403},
 	} {
-		r, err := http.NewRequest(c.method, server+c.path, strings.NewReader(`{"metadata":{"name":"intruder"}}`))
+		r, err := http.NewRequestWithContext(t.Context(), c.method, server+c.path, strings.NewReader(`{"metadata":{"name":"intruder"}}`))
 		if err != nil {
 			t.Error(err)
 			return

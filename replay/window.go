@@ -1,6 +1,7 @@
 package replay
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -30,13 +31,13 @@ type window struct {
 }
 
 // openWindow makes a window that is covered until show.
-func openWindow(next http.Handler) (w *window, err error) {
+func openWindow(ctx context.Context, next http.Handler) (w *window, err error) {
 	w = &window{next: next}
 	w.world.Lock()
 	if w.dir, err = os.MkdirTemp("", "opsim-window-"); err != nil {
 		return nil, err
 	}
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", "127.0.0.1:0")
 	if err != nil {
 		_ = os.RemoveAll(w.dir)
 		return nil, err
