@@ -24,6 +24,8 @@ type history struct {
 	managed bool
 	// start and end are the times of the first and the last row.
 	start, end int64
+	// manages says whether a field manager is the operator's.
+	manages func(manager string) bool
 }
 
 // object is one incarnation of an object.
@@ -57,7 +59,7 @@ type groupResource struct{ group, resource string }
 // readHistory reads the whole trace. Its memory is that of the distinct versions.
 func readHistory(ctx context.Context, t *traces.Trace, id whose) (*history, error) {
 	b := &builder{
-		history: &history{byUID: map[string]*object{}}, id: id, trace: t,
+		history: &history{byUID: map[string]*object{}, manages: id.Manages}, id: id, trace: t,
 		apiVersion: map[groupResource]string{}, captured: map[groupResource]bool{},
 		initial: map[string][]*version{}, seen: map[versionKey]*version{},
 	}
@@ -400,13 +402,20 @@ func managedFields(text string) []managedField {
 // writer is the field manager whose entry of managedFields differs between two versions, the latest of
 // several. A second write of one manager within the same second may leave all entries as they were: then it is
 // the latest of all.
-func writer(before, after string) string {
+func writer(before, after string) string { return writerBut(before, after, nil) }
+
+// writerBut is writer where it is known that it was none of those whom NOT names: two who wrote within the
+// same second cannot be told apart by managedFields alone.
+func writerBut(before, after string, not func(manager string) bool) string {
 	old := map[string]bool{}
 	for _, m := range managedFields(before) {
 		old[m.key()] = true
 	}
 	var changed, latest managedField
 	for _, m := range managedFields(after) {
+		if not != nil && not(m.Manager) {
+			continue
+		}
 		if m.Time >= latest.Time {
 			latest = m
 		}

@@ -44,7 +44,7 @@ func makeScript(h *history) *Script {
 	}
 	s.Start = time.Unix(0, start).UTC()
 	s.Span = time.Duration(max(h.end-start, 0))
-	m := &maker{Script: s, since: since, start: start, touched: map[actor.Ref]bool{}, ends: map[string]int64{}}
+	m := &maker{Script: s, operator: h.manages, since: since, start: start, touched: map[actor.Ref]bool{}, ends: map[string]int64{}}
 	for _, r := range h.calls {
 		if r.Resource == "leases" {
 			m.touched[actor.Ref{Group: r.Group, Version: r.Version, Resource: r.Resource, Namespace: r.Namespace, Name: r.Name}] = true
@@ -81,7 +81,8 @@ func loadRank(r actor.Ref) int {
 
 type maker struct {
 	*Script
-	since, start int64 // what was known, and the time, when the operator came
+	operator     func(manager string) bool // whose fields are not an outsider's
+	since, start int64                     // what was known, and the time, when the operator came
 	touched      map[actor.Ref]bool
 	ends         map[string]int64 // seq of an object's end, by uid
 }
@@ -147,12 +148,12 @@ func (m *maker) base(o *object, v *version) actor.Step {
 func (m *maker) step(o *object, before, v *version) {
 	s := m.base(o, v)
 	if before == nil {
-		s.Kind, s.Manager = actor.Create, writer("", v.json)
+		s.Kind, s.Manager = actor.Create, writerBut("", v.json, m.operator)
 		s.Time = creationTime(v)
 		m.Steps = append(m.Steps, s)
 		return
 	}
-	s.Before, s.Manager = before.json, writer(before.json, v.json)
+	s.Before, s.Manager = before.json, writerBut(before.json, v.json, m.operator)
 	deleted := terminating(v) && !terminating(before)
 	if differs(before.json, v.json, deleted) {
 		s.Kind = actor.Change

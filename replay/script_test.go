@@ -325,3 +325,20 @@ func TestServiceAccount(t *testing.T) {
 		}
 	}
 }
+
+// Two managers whose entries changed within one second: a change that is known to be an outsider's is not
+// replayed in the operator's name, whichever entry comes last.
+func TestOutsidersAreNotTakenForTheOperator(t *testing.T) {
+	const before = `{"metadata":{"managedFields":[{"manager":"kubectl-create","operation":"Update","time":"2026-01-01T00:00:00Z"}]}}`
+	const after = `{"metadata":{"managedFields":[
+		{"manager":"kubectl-create","operation":"Update","time":"2026-01-01T00:00:00Z"},
+		{"manager":"kubectl-edit","operation":"Update","time":"2026-01-01T00:00:05Z"},
+		{"manager":"op","operation":"Update","subresource":"status","time":"2026-01-01T00:00:05Z"}]}}`
+	isOp := func(m string) bool { return m == "op" }
+	if got := writerBut(before, after, isOp); got != "kubectl-edit" {
+		t.Errorf("the change is %q's, want kubectl-edit", got)
+	}
+	if got := writerBut(before, after, nil); got != "op" {
+		t.Errorf("without that knowledge the last entry counts: %q", got)
+	}
+}
