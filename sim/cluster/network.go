@@ -150,8 +150,11 @@ func CallWebhook(r *http.Request, t *tls.Config) (*http.Response, error) {
 // stream is a supervisor's stream in wire's words.
 type stream struct{ st *virtual.Stream }
 
-// Read implements wire.Stream.
+// Read implements wire.Stream. The world reads when the processes stand still, and then asks all connections.
 func (s stream) Read(p []byte) (int, error) {
+	if !s.st.Ready() {
+		return 0, wire.ErrWouldBlock
+	}
 	n, err := s.st.Read(p)
 	if n == 0 && err == nil {
 		err = wire.ErrWouldBlock

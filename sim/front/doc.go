@@ -26,6 +26,10 @@
 // plan cuts, versions that are gone and views of the past are the door's to carry out, with the store; what
 // happens to processes and to the clock it asks of its owner (Options.Act).
 //
+// A call that admission webhooks are asked about runs in parts: the call to the webhook is a step, its answer
+// another, and the handler stands still between them while other steps go on. An outsider's call is whole all
+// the same: the world is stepped from within its step until the webhooks have answered.
+//
 // Time limits that a client sets on a watch, and the half to one hour that an API server gives one that
 // set none, run on the world's clock.
 package front

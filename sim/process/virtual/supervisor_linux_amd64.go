@@ -46,7 +46,9 @@ type Supervisor struct {
 	nextConn  int32
 	readyFd   int // epoll over the world's ends of all streams, and over output pipes
 	readyEvs  [256]unix.EpollEvent
-	readyNum  int // events in readyEvs that Ready has not yet taken; -1: look again
+	looks     uint64
+	readyFull bool // more than readyEvs holds may be ready
+	readyNum  int  // events in readyEvs that Ready has not yet taken; -1: look again
 	outputs   map[int32]*outputPipe
 	nextPipe  int32
 	scratch   []byte

@@ -97,6 +97,9 @@ func (st *Stream) Network() string { return "" }
 // Inbound is false.
 func (st *Stream) Inbound() bool { return false }
 
+// Ready is false.
+func (st *Stream) Ready() bool { return false }
+
 // Local is the zero address.
 func (st *Stream) Local() netip.AddrPort { return netip.AddrPort{} }
 

@@ -45,7 +45,9 @@ func (r *reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	svc.Name, svc.Namespace = d.Name, d.Namespace
 	op, err := controllerutil.CreateOrUpdate(ctx, r.Client, svc, func() error {
 		svc.Spec.Selector = d.Spec.Selector.MatchLabels
-		svc.Spec.Ports = []corev1.ServicePort{{Name: "http", Port: 80}}
+		if svc.Spec.Ports == nil { // else what the API server has filled in would be taken for a change
+			svc.Spec.Ports = []corev1.ServicePort{{Name: "http", Port: 80}}
+		}
 		if svc.Annotations == nil {
 			svc.Annotations = map[string]string{"token": string(uuid.NewUUID())}
 		}
