@@ -2,8 +2,10 @@ package recorder_test
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -37,6 +39,7 @@ type recording struct {
 	result chan error
 	rows   chan traces.Record
 	seen   []traces.Record // taken from rows so far
+	notes  chan string     // what the recorder told its user
 	recorder.Result
 }
 
@@ -46,9 +49,14 @@ func record(t testing.TB, f func(ctx context.Context, o recorder.Options) (*reco
 	ctx, stop := context.WithCancel(context.Background())
 	r := &recording{
 		t: t, out: filepath.Join(t.TempDir(), "t.optrace"), stop: stop,
-		result: make(chan error, 1), rows: make(chan traces.Record, 100000),
+		result: make(chan error, 1), rows: make(chan traces.Record, 100000), notes: make(chan string, 1000),
 	}
-	o.Out, o.Tool, o.Note = r.out, "test", t.Logf
+	o.Out, o.Tool = r.out, "test"
+	o.Note = func(format string, args ...any) {
+		note := fmt.Sprintf(format, args...)
+		t.Log(note)
+		r.notes <- note
+	}
 	o.WhenAppended(func(row traces.Record) { r.rows <- row })
 	ended := make(chan struct{})
 	go func() {
@@ -86,6 +94,22 @@ func await[T any](r *recording, what string, match func(*T) bool) *T {
 }
 
 // awaitEvent waits for an event of an object.
+// awaitNote returns when the recorder has told its user something that contains TEXT.
+func awaitNote(r *recording, text string) {
+	r.t.Helper()
+	deadline := time.After(time.Minute)
+	for {
+		select {
+		case note := <-r.notes:
+			if strings.Contains(note, text) {
+				return
+			}
+		case <-deadline:
+			r.t.Fatalf("the recorder never said %q", text)
+		}
+	}
+}
+
 func awaitEvent(r *recording, t traces.EventType, resource, name string) *traces.WatchEvent {
 	r.t.Helper()
 	return await(r, string(t)+" "+resource+"/"+name, func(e *traces.WatchEvent) bool {
