@@ -93,7 +93,6 @@ func await[T any](r *recording, what string, match func(*T) bool) *T {
 	}
 }
 
-// awaitEvent waits for an event of an object.
 // awaitNote returns when the recorder has told its user something that contains TEXT.
 func awaitNote(r *recording, text string) {
 	r.t.Helper()
@@ -110,6 +109,7 @@ func awaitNote(r *recording, text string) {
 	}
 }
 
+// awaitEvent waits for an event of an object.
 func awaitEvent(r *recording, t traces.EventType, resource, name string) *traces.WatchEvent {
 	r.t.Helper()
 	return await(r, string(t)+" "+resource+"/"+name, func(e *traces.WatchEvent) bool {
