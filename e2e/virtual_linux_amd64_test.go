@@ -62,7 +62,7 @@ func replay(t *testing.T, dir string, user uint32) string {
 	if err := os.Chown(home, int(user), int(user)); err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.Command(filepath.Join(dir, "opsim"), "replay", filepath.Join(dir, "t.optrace"), "--clock", "virtual",
+	cmd := exec.CommandContext(within(t), filepath.Join(dir, "opsim"), "replay", filepath.Join(dir, "t.optrace"), "--clock", "virtual",
 		"--operator", filepath.Join(dir, "statusloop")+" --fixed", "--out", filepath.Join(home, "run.optrace"), "-o", "json")
 	cmd.Dir, cmd.Env = home, []string{"HOME=" + home, "PATH=/usr/bin:/bin", "TMPDIR=" + home}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: user, Gid: user, NoSetGroups: user == uint32(os.Getuid())}}
@@ -98,7 +98,7 @@ func TestReplayUnprivileged(t *testing.T) {
 // Killing opsim leaves no operator behind.
 func TestKilledOpsimLeavesNothing(t *testing.T) {
 	dir := world(t)
-	cmd := exec.Command(filepath.Join(dir, "opsim"), "replay", filepath.Join(dir, "t.optrace"), "--clock", "virtual",
+	cmd := exec.CommandContext(within(t), filepath.Join(dir, "opsim"), "replay", filepath.Join(dir, "t.optrace"), "--clock", "virtual",
 		"--operator", filepath.Join(dir, "statusloop"), "--out", filepath.Join(t.TempDir(), "run.optrace"), "--limit", "100000h", "--start", "2000-01-01T00:00:00Z")
 	var stderr strings.Builder
 	cmd.Stderr = &stderr

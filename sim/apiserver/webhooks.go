@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"fmt"
 	"net/http"
+	"net/url"
 	"slices"
 	"strconv"
 
@@ -130,21 +131,15 @@ func hookAddress(c admissionv1.WebhookClientConfig) (host string, port int, ok b
 	if c.URL == nil {
 		return "", 0, false
 	}
-	r, err := http.NewRequest(http.MethodPost, *c.URL, http.NoBody)
+	u, err := url.Parse(*c.URL)
 	if err != nil {
 		return "", 0, false
 	}
-	host, port = requestAddress(r)
-	return host, port, true
-}
-
-// requestAddress is the host and port that a request goes to.
-func requestAddress(r *http.Request) (host string, port int) {
 	port = 443
-	if p, err := strconv.Atoi(r.URL.Port()); err == nil {
+	if p, err := strconv.Atoi(u.Port()); err == nil {
 		port = p
 	}
-	return r.URL.Hostname(), port
+	return u.Hostname(), port, true
 }
 
 // caller makes client configurations whose transport is Webhooks.Call: net/http's has goroutines, a

@@ -58,7 +58,7 @@ func testMain(m *testing.M) (int, error) {
 
 // build builds guests, as they would be built for a cluster.
 func build(cgo, to string, pkgs ...string) error {
-	cmd := exec.Command("go", append([]string{"build", "-trimpath", "-o", to}, pkgs...)...)
+	cmd := exec.CommandContext(context.Background(), "go", append([]string{"build", "-trimpath", "-o", to}, pkgs...)...)
 	cmd.Env = append(os.Environ(), "CGO_ENABLED="+cgo, "GOFLAGS=-trimpath")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("build guests: %w\n%s", err, out)

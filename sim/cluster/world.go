@@ -214,7 +214,6 @@ type record struct {
 	seq    int64
 	sum    hash.Hash
 	output []byte
-	err    error
 }
 
 func newRecord(out traces.Appender) *record { return &record{out: out, sum: sha256.New()} }

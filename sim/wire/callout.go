@@ -142,7 +142,7 @@ func (c *Client) exchange(rw io.ReadWriter) (*http.Response, error) {
 	if _, err := rw.Write(b.Bytes()); err != nil {
 		return nil, err
 	}
-	resp, err := http.ReadResponse(bufio.NewReader(rw), req)
+	resp, err := http.ReadResponse(bufio.NewReader(rw), req) //nolint:bodyclose // it is replaced by a buffer
 	if err != nil {
 		return nil, err
 	}
