@@ -7,7 +7,7 @@ GOLANGCI = go run github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
 GOFUMPT  = go run mvdan.cc/gofumpt@v0.12.0
 
 # The packages that link the API server: the race detector would compile it a second time.
-HEAVY_PATHS = sim/apiserver|sim/store|sim/front|sim/cluster|sim/actor|sim/cluster|replay|cmd|examples|e2e
+HEAVY_PATHS = sim/apiserver|sim/store|sim/front|sim/actor|sim/cluster|replay|cmd|examples|e2e
 HEAVY = $(shell go list ./... | grep -E '/($(HEAVY_PATHS))(/|$$)')
 LIGHT = $(shell go list ./... | grep -v -E '/($(HEAVY_PATHS))(/|$$)')
 CHECK = 100
