@@ -26,9 +26,7 @@ import (
 // play plays a recording twice in virtual time, and sees to it that both runs are the same byte for byte.
 func play(t *testing.T, o Options, plan string) (*Result, *traces.Trace) {
 	t.Helper()
-	if err := virtual.Probe(); err != nil {
-		t.Skip(err)
-	}
+	needVirtual(t)
 	var err error
 	if o.Plan, err = fault.Parse("plan", []byte(plan)); err != nil {
 		t.Fatal(err)
