@@ -77,7 +77,7 @@ func New(ctx context.Context, o Options) (*Server, error) {
 		return nil, err
 	}
 	s := &Server{opts: o, settled: map[string]string{}, builtinVersions: map[metav1.GroupVersion]bool{}}
-	s.world = store.New(store.Options{Seed: o.Seed, Clock: o.Clock, Gate: o.Gate, Amend: amendTimes})
+	s.world = store.New(store.Options{Seed: o.Seed, Clock: o.storeClock(), Gate: o.Gate, Amend: amendTimes})
 	s.hooks = newHookView(s.world)
 	s.ips, s.ports = newIPAllocator(cidr, s.services), newPortAllocator(s.services)
 	// The host is a name and nothing more: requests do not leave the process.

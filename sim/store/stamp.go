@@ -69,4 +69,4 @@ func (s *Store) stampManagedFields(m metav1.Object, now metav1.Time) {
 
 // fromWallClock tells a time read from the wall clock in this process from the world's times and from
 // recorded ones, which all lie before the store was made.
-func (s *Store) fromWallClock(t time.Time) bool { return !t.Before(s.born) }
+func (s *Store) fromWallClock(t time.Time) bool { return !s.live && !t.Before(s.born) }

@@ -21,8 +21,9 @@ import (
 type Options struct {
 	// Seed decides uids and generated names.
 	Seed uint64
-	// Clock is the world's time. nil: the wall clock. It should lie before the wall clock, since that
-	// is how a time that the API server took from the wall clock is told from a world's time.
+	// Clock is the world's time. It should lie before the wall clock, since that is how a time that the
+	// API server took from the wall clock is told from a world's time. nil: the wall clock itself, and
+	// no time needs to be put right.
 	Clock func() time.Time
 	// Gate, if set, is asked before every event of an external watch.
 	Gate Gate
@@ -38,6 +39,8 @@ type Store struct {
 	// born is the wall time of New. A metadata time at or after it cannot be one of the world's,
 	// nor one from a recording: it was read from the wall clock just now.
 	born time.Time
+	// live: the world's time is the wall clock's.
+	live bool
 	gate atomic.Pointer[Gate]
 
 	mu        sync.Mutex
@@ -52,11 +55,12 @@ type Store struct {
 
 // New makes an empty world.
 func New(o Options) *Store {
-	if o.Clock == nil {
+	live := o.Clock == nil
+	if live {
 		o.Clock = func() time.Time { return time.Now().UTC() }
 	}
 	s := &Store{
-		opts: o, born: time.Now().Truncate(time.Second), state: newState(),
+		opts: o, live: live, born: time.Now().Truncate(time.Second), state: newState(),
 		resources: map[schema.GroupResource]*resource{}, views: map[string][]View{},
 		forgotten: map[string]map[schema.GroupResource]uint64{},
 	}
