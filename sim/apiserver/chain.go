@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"slices"
 	"sync/atomic"
 
 	"k8s.io/apiserver/pkg/authentication/authenticator"
@@ -32,9 +33,11 @@ func leanChain(h http.Handler, c *genericapiserver.Config) http.Handler {
 func identify() authenticator.Request {
 	return authenticator.RequestFunc(func(req *http.Request) (*authenticator.Response, bool, error) {
 		u := userOf(req)
-		return &authenticator.Response{User: &user.DefaultInfo{
-			Name: u.Name, Groups: append(u.Groups[:len(u.Groups):len(u.Groups)], user.AllAuthenticated),
-		}}, true, nil
+		groups := slices.Clip(u.Groups)
+		if !slices.Contains(groups, user.AllAuthenticated) && !slices.Contains(groups, user.AllUnauthenticated) {
+			groups = append(groups, user.AllAuthenticated)
+		}
+		return &authenticator.Response{User: &user.DefaultInfo{Name: u.Name, UID: u.UID, Groups: groups, Extra: u.Extra}}, true, nil
 	})
 }
 

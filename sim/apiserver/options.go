@@ -99,7 +99,9 @@ const clockMargin = 3 * time.Second
 // User is who makes a request.
 type User struct {
 	Name   string
-	Groups []string // system:authenticated is added
+	UID    string
+	Groups []string // system:authenticated is added, but for one in system:unauthenticated
+	Extra  map[string][]string
 }
 
 // Admin is the user of requests that name none.
