@@ -34,13 +34,20 @@
 //     gives that of any version since the last [Store.Compact] or [Store.Load].
 //   - resourceVersions rise; a refused write takes none; an update that changes nothing takes none.
 //   - The same calls in the same order with the same seed and clock store the same bytes.
-//   - The upstream suite k8s.io/apiserver/pkg/storage/testing passes (see conformance_test.go).
+//   - The upstream suite k8s.io/apiserver/pkg/storage/testing passes, every function of it; conformance_test.go
+//     names the two that contradict a watch cache and run for events only.
+//   - What clients can tell a watch cache from etcd by is as in a real API server: a list at resourceVersion 0
+//     ignores its limit, and refusals are worded alike. Events have no watch cache, there as here.
+//   - An object that cannot be read (its conversion webhook fails, say) is reported as
+//     k8s.io/apiserver/pkg/storage/etcd3 reports it, and can be deleted with
+//     ignoreStoreReadErrorWithClusterBreakingPotential.
 //
 // # What it is not
 //
-// Lists at resourceVersion 0 answer with the newest state and honour a limit, as etcd does; a real API
-// server answers them from its watch cache, which may be older and ignores the limit. Periodic
-// bookmarks are sent when [Store.Bookmark] is called, objects with a time to live go when
+// Its watch cache never lags of itself: a list at resourceVersion 0 has the newest state, and a version that
+// the world has not reached is refused at once, where a real API server waits three seconds for it. What lags
+// does so by [Store.SetViews]. Lists do not turn into 429 while a resource holds an object that cannot be read;
+// they name it. Periodic bookmarks are sent when [Store.Bookmark] is called, objects with a time to live go when
 // [Store.Expire] is called, and history is kept until [Store.Compact] is called: the store has no timer
 // of its own. There is no encryption at rest and no sharded list.
 package store

@@ -34,6 +34,10 @@ func (r *resource) GetList(ctx context.Context, key string, opts storage.ListOpt
 	if err != nil {
 		return err
 	}
+	if r.cached && opts.ResourceVersion == "0" {
+		// So does k8s.io/apiserver/pkg/storage/cacher (computeListLimit).
+		opts.Predicate.Limit = 0
+	}
 	last, more, err := r.fill(items, found, opts.Predicate)
 	if err != nil {
 		return err
@@ -54,7 +58,7 @@ func (r *resource) collect(ctx context.Context, prefix, from string, exact uint6
 	t, rev := s.state.objects, s.state.rev
 	switch {
 	case exact > rev:
-		return nil, 0, storage.NewTooLargeResourceVersionError(exact, rev, 0)
+		return nil, 0, r.tooLarge(exact, rev)
 	case exact > 0 && exact < s.state.compacted:
 		return nil, 0, expiredList(prefix, from)
 	case exact > 0:
@@ -89,21 +93,26 @@ func (r *resource) fill(items reflect.Value, found []*entry, pred storage.Select
 		size = min(size, int(pred.Limit))
 	}
 	items.Set(reflect.MakeSlice(items.Type(), 0, size))
+	var failed failures
 	for _, e := range found {
 		if pred.Limit > 0 && int64(items.Len()) >= pred.Limit {
-			return last, true, nil
+			more = true
+			break
 		}
 		last = e.key
 		obj, err := e.object(r)
 		if err != nil {
-			return "", false, err
+			if failed.add(e.key, err) {
+				break
+			}
+			continue
 		}
 		if ok, err := pred.Matches(obj); err == nil && ok {
 			// A shallow copy, as the API server's watch cache gives: lists are read, not written.
 			items.Set(reflect.Append(items, reflect.ValueOf(obj).Elem()))
 		}
 	}
-	return last, false, nil
+	return last, more, failed.err(r.gr)
 }
 
 // The wording is that of k8s.io/apiserver/pkg/storage/etcd3/errors.go, which clients see.

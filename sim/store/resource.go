@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/storage"
+	"k8s.io/apiserver/pkg/storage/value"
 )
 
 // resource is the storage.Interface of one resource, or of one version of a custom resource.
@@ -27,7 +28,10 @@ type resource struct {
 	keyFunc        func(runtime.Object) (string, error)
 	newFunc        func() runtime.Object
 	versioner      storage.APIObjectVersioner
-	openedAt       uint64 // newest version when it was opened
+	transformer    value.Transformer // between codec and store; nil for none
+	openedAt       uint64            // newest version when it was opened
+	cached         bool              // answers as a watch cache does, else as etcd
+	sizes          bool              // Stats tell how large objects are
 }
 
 var _ storage.Interface = (*resource)(nil)
@@ -39,6 +43,8 @@ type resourceConfig struct {
 	prefix, resourcePrefix string
 	keyFunc                func(runtime.Object) (string, error)
 	newFunc                func() runtime.Object
+	transformer            value.Transformer
+	cached                 bool
 }
 
 func (s *Store) open(c resourceConfig) *resource {
@@ -49,7 +55,7 @@ func (s *Store) open(c resourceConfig) *resource {
 	r := &resource{
 		s: s, codec: c.codec, gr: c.gr, pathPrefix: path, resourcePrefix: c.resourcePrefix,
 		prefix:  path + strings.Trim(c.resourcePrefix, "/") + "/",
-		keyFunc: c.keyFunc, newFunc: c.newFunc,
+		keyFunc: c.keyFunc, newFunc: c.newFunc, transformer: c.transformer, cached: c.cached,
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -72,7 +78,7 @@ func (r *resource) key(key string, recursive bool) (string, error) {
 func (r *resource) decode(data []byte, rev uint64) (runtime.Object, error) {
 	obj, _, err := r.codec.Decode(data, nil, r.newFunc())
 	if err != nil {
-		return nil, err
+		return nil, &unreadable{what: undecodable, rev: rev, err: err}
 	}
 	// An object that cannot carry a version is still an object.
 	_ = r.versioner.UpdateObject(obj, rev)
@@ -80,13 +86,54 @@ func (r *resource) decode(data []byte, rev uint64) (runtime.Object, error) {
 }
 
 // encode gives the stored form of obj, which it changes: what the API server took from the wall clock
-// becomes the world's.
-func (r *resource) encode(ctx context.Context, key string, before *entry, obj runtime.Object) ([]byte, error) {
+// becomes the world's. plain is that form before the transformer.
+func (r *resource) encode(ctx context.Context, key string, before *entry, obj runtime.Object) (data, plain []byte, err error) {
 	if err := r.versioner.PrepareObjectForStorage(obj); err != nil {
-		return nil, fmt.Errorf("PrepareObjectForStorage failed: %w", err)
+		return nil, nil, fmt.Errorf("PrepareObjectForStorage failed: %w", err)
 	}
 	r.s.stamp(ctx, key, before == nil, obj)
-	return runtime.Encode(r.codec, obj)
+	plain, err = runtime.Encode(r.codec, obj)
+	if err != nil || r.transformer == nil {
+		return plain, plain, err
+	}
+	data, err = r.transformer.TransformToStorage(ctx, plain, value.DefaultContext(key))
+	if err != nil {
+		return nil, nil, storage.NewInternalError(err)
+	}
+	return data, plain, nil
+}
+
+// fromStorage undoes the transformer.
+func (r *resource) fromStorage(key string, data []byte) (plain []byte, stale bool, err error) {
+	if r.transformer == nil {
+		return data, false, nil
+	}
+	plain, stale, err = r.transformer.TransformFromStorage(context.Background(), data, value.DefaultContext(key))
+	if err != nil {
+		return nil, false, untransformed{storage.NewInternalError(err)}
+	}
+	return plain, stale, nil
+}
+
+// written sets out to what was just stored, as etcd's answer is: decoded from what the codec made.
+func (r *resource) written(e *entry, plain []byte, out runtime.Object) error {
+	if r.transformer == nil {
+		return r.copyOut(e, out)
+	}
+	obj, err := r.decode(plain, e.rev)
+	if err != nil {
+		return err
+	}
+	return setTo(out, obj)
+}
+
+func setTo(out, obj runtime.Object) error {
+	v, err := conversion.EnforcePtr(out)
+	if err != nil {
+		return fmt.Errorf("unable to convert output object to pointer: %w", err)
+	}
+	v.Set(reflect.ValueOf(obj).Elem())
+	return nil
 }
 
 // copyOut sets out to a copy of what e holds.
@@ -95,12 +142,7 @@ func (r *resource) copyOut(e *entry, out runtime.Object) error {
 	if err != nil {
 		return err
 	}
-	v, err := conversion.EnforcePtr(out)
-	if err != nil {
-		return fmt.Errorf("unable to convert output object to pointer: %w", err)
-	}
-	v.Set(reflect.ValueOf(obj.DeepCopyObject()).Elem())
-	return nil
+	return setTo(out, obj.DeepCopyObject())
 }
 
 func (r *resource) get(key string) (e *entry, rev uint64) {
@@ -126,7 +168,7 @@ func (r *resource) Get(_ context.Context, key string, opts storage.GetOptions, o
 		}
 		return storage.NewKeyNotFoundError(k, 0)
 	}
-	return r.copyOut(e, out)
+	return corrupt(key, r.copyOut(e, out))
 }
 
 // notOlder refuses a wanted version that the world has not reached.
@@ -139,9 +181,19 @@ func (r *resource) notOlder(wanted string, rev uint64) error {
 		return apierrors.NewBadRequest(fmt.Sprintf("invalid resource version: %v", err))
 	}
 	if w > rev {
-		return storage.NewTooLargeResourceVersionError(w, rev, 0)
+		return r.tooLarge(w, rev)
 	}
 	return nil
+}
+
+// tooLarge is the answer to a wanted version that the world has not reached. A watch cache waits for it, three
+// seconds (k8s.io/apiserver/pkg/storage/cacher/watch_cache.go), and then has the client come again.
+func (r *resource) tooLarge(wanted, rev uint64) error {
+	retry := 0
+	if r.cached {
+		retry = 1
+	}
+	return storage.NewTooLargeResourceVersionError(wanted, rev, retry)
 }
 
 // put commits after in the place of before (nil: a key that is free) and returns what is there now;
@@ -180,7 +232,7 @@ func (r *resource) Create(ctx context.Context, key string, obj, out runtime.Obje
 	if e, _ := r.get(k); e != nil {
 		return storage.NewKeyExistsError(k, 0)
 	}
-	data, err := r.encode(ctx, k, nil, obj)
+	data, plain, err := r.encode(ctx, k, nil, obj)
 	if err != nil {
 		return err
 	}
@@ -191,16 +243,19 @@ func (r *resource) Create(ctx context.Context, key string, obj, out runtime.Obje
 	if out == nil {
 		return nil
 	}
-	return r.copyOut(e, out)
+	return r.written(e, plain, out)
 }
 
 // Delete implements storage.Interface. The suggestion is not needed: the newest version is at hand.
 func (r *resource) Delete(ctx context.Context, key string, out runtime.Object, pre *storage.Preconditions,
-	validate storage.ValidateObjectFunc, _ runtime.Object, _ storage.DeleteOptions,
+	validate storage.ValidateObjectFunc, _ runtime.Object, opts storage.DeleteOptions,
 ) error {
 	k, err := r.key(key, false)
 	if err != nil {
 		return err
+	}
+	if opts.ExpectTransformOrDecodeError {
+		return r.deleteUnreadable(ctx, k, validate)
 	}
 	for {
 		e, _ := r.get(k)
@@ -209,7 +264,7 @@ func (r *resource) Delete(ctx context.Context, key string, out runtime.Object, p
 		}
 		obj, err := e.object(r)
 		if err != nil {
-			return err
+			return plainly(err)
 		}
 		obj = obj.DeepCopyObject()
 		if err := pre.Check(k, obj); err != nil {
@@ -247,7 +302,7 @@ func (r *resource) GuaranteedUpdate(ctx context.Context, key string, out runtime
 	}
 	for {
 		before, _ := r.get(k)
-		after, err := r.updated(ctx, k, before, ignoreNotFound, pre, update, out)
+		after, plain, err := r.updated(ctx, k, before, ignoreNotFound, pre, update, out)
 		if err != nil {
 			return err
 		}
@@ -255,7 +310,7 @@ func (r *resource) GuaranteedUpdate(ctx context.Context, key string, out runtime
 			return r.copyOut(before, out)
 		}
 		if e, ok := r.put(ctx, k, before, after); ok {
-			return r.copyOut(e, out)
+			return r.written(e, plain, out)
 		}
 		if err := ctx.Err(); err != nil {
 			return storage.NewTimeoutError(k, err.Error())
@@ -267,40 +322,41 @@ func (r *resource) GuaranteedUpdate(ctx context.Context, key string, out runtime
 // changed.
 func (r *resource) updated(ctx context.Context, key string, before *entry, ignoreNotFound bool,
 	pre *storage.Preconditions, update storage.UpdateFunc, out runtime.Object,
-) (*entry, error) {
+) (after *entry, plain []byte, err error) {
 	var cur runtime.Object
 	var meta storage.ResponseMeta
+	stale := false
 	switch {
 	case before != nil:
-		obj, err := before.object(r)
+		f, err := before.form(r)
 		if err != nil {
-			return nil, err
+			return nil, nil, plainly(err)
 		}
-		cur, meta.ResourceVersion = obj.DeepCopyObject(), before.rev
+		cur, stale, meta.ResourceVersion = f.obj.DeepCopyObject(), f.stale, before.rev
 	case !ignoreNotFound:
-		return nil, storage.NewKeyNotFoundError(key, 0)
+		return nil, nil, storage.NewKeyNotFoundError(key, 0)
 	default:
 		cur = emptyLike(out)
 	}
 	if err := pre.Check(key, cur); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	obj, ttl, err := update(cur, meta)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	data, err := r.encode(ctx, key, before, obj)
+	data, plain, err := r.encode(ctx, key, before, obj)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	if before != nil && bytes.Equal(data, before.data) {
-		return before, nil
+	if before != nil && !stale && bytes.Equal(data, before.data) {
+		return before, plain, nil
 	}
 	e := &entry{key: key, data: data}
 	if ttl != nil {
 		e.expires = r.expiry(*ttl)
 	}
-	return e, nil
+	return e, plain, nil
 }
 
 func emptyLike(obj runtime.Object) runtime.Object {
@@ -315,7 +371,15 @@ func (r *resource) Stats(context.Context) (storage.Stats, error) {
 	r.s.mu.Lock()
 	defer r.s.mu.Unlock()
 	var st storage.Stats
-	ascend(r.s.state.objects, r.prefix, r.prefix, func(*entry) bool { st.ObjectCount++; return true })
+	var size int64
+	ascend(r.s.state.objects, r.prefix, r.prefix, func(e *entry) bool {
+		st.ObjectCount++
+		size += int64(len(e.data))
+		return true
+	})
+	if r.sizes && st.ObjectCount > 0 {
+		st.EstimatedAverageObjectSizeBytes = size / st.ObjectCount
+	}
 	return st, nil
 }
 
@@ -335,6 +399,9 @@ func (r *resource) EnableResourceSizeEstimation(keys storage.KeysFunc) error {
 	if keys == nil {
 		return errors.New("KeysFunc cannot be nil")
 	}
+	r.s.mu.Lock()
+	defer r.s.mu.Unlock()
+	r.sizes = true
 	return nil
 }
 

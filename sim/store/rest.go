@@ -51,9 +51,14 @@ func (s *Store) decorate(cfg *storagebackend.ConfigForResource, resourcePrefix s
 	keyFunc func(runtime.Object) (string, error), newFunc, _ func() runtime.Object,
 	_ storage.AttrFunc, _ storage.IndexerFuncs, _ *cache.Indexers,
 ) (storage.Interface, factory.DestroyFunc, error) {
-	r := s.open(resourceConfig{
+	// kube-apiserver has a watch cache for everything but events
+	// (k8s.io/kubernetes/pkg/kubeapiserver.DefaultWatchCacheSizes).
+	c := resourceConfig{
 		codec: cfg.Codec, gr: cfg.GroupResource, prefix: cfg.Prefix, resourcePrefix: resourcePrefix,
-		keyFunc: keyFunc, newFunc: newFunc,
-	})
-	return r, func() {}, nil
+		keyFunc: keyFunc, newFunc: newFunc, cached: cfg.GroupResource.Resource != "events",
+	}
+	if cfg.Transformer != nil {
+		c.transformer = interpreting{cfg.Transformer}
+	}
+	return s.open(c), func() {}, nil
 }

@@ -27,9 +27,10 @@ type entry struct {
 // form is an entry as one resource's codec decodes it. The versions of a custom resource have a codec
 // each, and a changed CRD gets new ones, so an entry can have several.
 type form struct {
-	by   *resource
-	obj  runtime.Object
-	next *form
+	by    *resource
+	obj   runtime.Object
+	stale bool // the next write is to store it anew, changed or not
+	next  *form
 }
 
 // maxForms bounds the cache of one entry; more than the served versions of a CRD seldom live at once.
@@ -37,15 +38,27 @@ const maxForms = 4
 
 // object gives the entry as r decodes it. The result is shared: callers copy before they change it.
 func (e *entry) object(r *resource) (runtime.Object, error) {
+	f, err := e.form(r)
+	if err != nil {
+		return nil, err
+	}
+	return f.obj, nil
+}
+
+func (e *entry) form(r *resource) (*form, error) {
 	first := e.forms.Load()
 	n := 0
 	for f := first; f != nil; f = f.next {
 		if f.by == r {
-			return f.obj, nil
+			return f, nil
 		}
 		n++
 	}
-	obj, err := r.decode(e.data, e.rev)
+	plain, stale, err := r.fromStorage(e.key, e.data)
+	if err != nil {
+		return nil, err
+	}
+	obj, err := r.decode(plain, e.rev)
 	if err != nil {
 		return nil, err
 	}
@@ -53,9 +66,10 @@ func (e *entry) object(r *resource) (runtime.Object, error) {
 	if n >= maxForms {
 		rest = nil
 	}
+	f := &form{by: r, obj: obj, stale: stale, next: rest}
 	// Somebody faster decoded the same; then ours is just not kept.
-	e.forms.CompareAndSwap(first, &form{by: r, obj: obj, next: rest})
-	return obj, nil
+	e.forms.CompareAndSwap(first, f)
+	return f, nil
 }
 
 // change is one commit. A create has no before, a delete no after.

@@ -3,10 +3,13 @@ package store
 import (
 	"context"
 	"errors"
+	"fmt"
+	"net/http"
 	"slices"
 	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/apiserver/pkg/storage"
@@ -130,7 +133,7 @@ func (s *Store) begin(w *stream, rev uint64, opts storage.ListOptions) {
 	case rev == 0:
 		w.cursor = j.after(now)
 	case w.expired(rev):
-		w.failure = apierrors.NewResourceExpired(watchExpired)
+		w.failure = w.r.tooOld(rev)
 	default:
 		w.cursor, w.from = j.after(rev), rev
 	}
@@ -250,7 +253,7 @@ func (w *stream) next() (it item, ok bool) {
 	}
 	j := s.state.journal(w.r.prefix)
 	if w.cursor < j.dropped {
-		return item{failure: apierrors.NewResourceExpired(watchExpired)}, true
+		return item{failure: w.r.tooOld(w.from)}, true
 	}
 	horizon := w.horizon()
 	for ; w.cursor < j.end(); w.cursor++ {
@@ -268,6 +271,15 @@ func (w *stream) next() (it item, ok bool) {
 		return item{bookmark: horizon}, true
 	}
 	return item{}, false
+}
+
+// tooOld is the answer to a watch from before the history; a watch cache words it otherwise than etcd
+// (k8s.io/apiserver/pkg/storage/cacher/watch_cache_history.go). s.mu is held.
+func (r *resource) tooOld(rev uint64) error {
+	if r.cached {
+		return apierrors.NewResourceExpired(fmt.Sprintf("too old resource version: %d (%d)", rev, r.s.state.compacted))
+	}
+	return apierrors.NewResourceExpired(watchExpired)
 }
 
 func (w *stream) concerns(key string) bool {
@@ -294,12 +306,27 @@ func (w *stream) event(it item) (ev watch.Event, rev uint64, err error) {
 	case it.present != nil:
 		obj, ok, err := w.selects(it.present)
 		if err != nil || !ok {
-			return ev, 0, err
+			return ev, 0, unwatchable(nil, err)
 		}
 		return watch.Event{Type: watch.Added, Object: obj}, it.present.rev, nil
 	}
 	ev, err = w.changed(it.change)
-	return ev, it.change.rev, err
+	return ev, it.change.rev, unwatchable(it.change, err)
+}
+
+// unwatchable is what a client is told of an event that cannot be read.
+func unwatchable(c *change, err error) error {
+	var why *unreadable
+	switch {
+	case err == nil:
+		return nil
+	case c != nil && c.after == nil && errors.As(err, &why):
+		return &apierrors.StatusError{ErrStatus: metav1.Status{
+			Status: metav1.StatusFailure, Code: http.StatusInternalServerError, Reason: metav1.StatusReasonStoreReadError,
+			Message: fmt.Sprintf("saw a DELETED event, but object data is corrupt - %v", why),
+		}}
+	}
+	return apierrors.NewInternalError(plainly(err))
 }
 
 // changed is what a change means to this stream: an object that begins to match was added for it, one
@@ -338,7 +365,7 @@ func (w *stream) changed(c *change) (ev watch.Event, err error) {
 func (w *stream) selects(e *entry) (runtime.Object, bool, error) {
 	obj, err := e.object(w.r)
 	if err != nil {
-		return nil, false, apierrors.NewInternalError(err)
+		return nil, false, err
 	}
 	ok, err := w.pred.Matches(obj)
 	return obj, ok && err == nil, nil
