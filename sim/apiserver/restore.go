@@ -24,3 +24,11 @@ func (s *Server) Restore(snap *store.Snapshot) error {
 	s.requests.Store(0)
 	return nil
 }
+
+// Reseed has the world's randomness from its next Restore on decided by another seed. What it had made by the time
+// of the snapshot keeps its uids, so that a world which is reseeded and restored is the same whatever it was
+// started with.
+func (s *Server) Reseed(seed uint64) {
+	s.opts.Seed = seed
+	s.world.Reseed(seed)
+}

@@ -46,6 +46,7 @@ type Store struct {
 	mu        sync.Mutex
 	state     state
 	resources map[schema.GroupResource]*resource // the one opened last
+	versions  map[string]*resource               // of custom resources, the one opened last of each version
 	streams   []*stream                          // in the order of their beginning
 	lastID    uint64
 	// What single processes are shown otherwise; see view.go.
@@ -61,7 +62,7 @@ func New(o Options) *Store {
 	}
 	s := &Store{
 		opts: o, live: live, born: time.Now().Truncate(time.Second), state: newState(),
-		resources: map[schema.GroupResource]*resource{}, views: map[string][]View{},
+		resources: map[schema.GroupResource]*resource{}, versions: map[string]*resource{}, views: map[string][]View{},
 		forgotten: map[string]map[schema.GroupResource]uint64{},
 	}
 	if o.Gate != nil {
@@ -109,6 +110,13 @@ func (s *Store) draw(what string, n uint32) [sha256.Size]byte {
 	b := binary.BigEndian.AppendUint64(nil, s.opts.Seed)
 	b = binary.BigEndian.AppendUint32(b, n)
 	return sha256.Sum256(append(b, what...))
+}
+
+// Reseed has what is made from now on decided by another seed. Objects that are there keep their uids.
+func (s *Store) Reseed(seed uint64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.opts.Seed = seed
 }
 
 // uid makes a version 4 UUID for the n-th object at key.
