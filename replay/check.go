@@ -62,11 +62,11 @@ func Check(ctx context.Context, o Options, c CheckOptions) (*Checked, error) {
 	}
 	o.Clock = ClockVirtual
 	began := time.Now()
-	s, err := open(ctx, o)
+	s, err := Open(ctx, o)
 	if err != nil {
 		return nil, err
 	}
-	defer s.close()
+	defer s.Close()
 	progress := s.o.Progress
 	defer progress.Done()
 	s.o.Progress = &cli.Progress{} // one run's own progress is of no interest
@@ -80,7 +80,7 @@ func Check(ctx context.Context, o Options, c CheckOptions) (*Checked, error) {
 
 // checker is a check under way.
 type checker struct {
-	s        *session
+	s        *Session
 	o        CheckOptions
 	progress *cli.Progress
 	dir      string // of the traces of runs that have not been compared

@@ -23,11 +23,12 @@ type ground struct {
 	note   string                           // on what the server does not have
 }
 
-func newGround(ctx context.Context, seed uint64, start time.Time, script *Script) (*ground, error) {
+func newGround(ctx context.Context, start time.Time, script *Script) (*ground, error) {
 	g := &ground{start: start}
 	var err error
+	// What is there before a run is the same for all seeds, so that runs of different ones can share it.
 	if g.server, err = apiserver.New(ctx, apiserver.Options{
-		Seed: seed, Clock: g.now, Webhooks: apiserver.Webhooks{Serves: g.serves, Call: cluster.CallWebhook},
+		Clock: g.now, Webhooks: apiserver.Webhooks{Serves: g.serves, Call: cluster.CallWebhook},
 	}); err != nil {
 		return nil, err
 	}
@@ -36,10 +37,6 @@ func newGround(ctx context.Context, seed uint64, start time.Time, script *Script
 		return nil, fmt.Errorf("load the recorded cluster: %w", err)
 	}
 	g.kept = g.server.Store().Snapshot()
-	if err := g.restore(); err != nil { // so that the first run begins as all others do
-		g.server.Close()
-		return nil, err
-	}
 	return g, nil
 }
 
@@ -68,6 +65,10 @@ func (g *ground) stand() {
 	g.net.Store(nil)
 }
 
-func (g *ground) restore() error { return g.server.Restore(g.kept) }
+// restore makes the cluster what it was, for a run with this seed. The first run too begins so.
+func (g *ground) restore(seed uint64) error {
+	g.server.Reseed(seed)
+	return g.server.Restore(g.kept)
+}
 
 func (g *ground) close() { g.server.Close() }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -111,8 +112,18 @@ func (v *virtualRun) spec(g *guest) (virtual.Spec, error) {
 	} else {
 		v.net.Access.ByKubeconfig(&spec)
 	}
-	spec.Env = append(append(spec.Env, "POD_NAMESPACE="+namespace), v.o.Env...)
+	spec.Env = withEnv(append(spec.Env, "POD_NAMESPACE="+namespace), v.o.Env)
 	return spec, nil
+}
+
+// withEnv adds KEY=VALUE pairs, in place of those with the same key: of two of one name Go's runtime sees the first.
+func withEnv(env, add []string) []string {
+	for _, kv := range add {
+		key, _, _ := strings.Cut(kv, "=")
+		env = slices.DeleteFunc(env, func(e string) bool { return strings.HasPrefix(e, key+"=") })
+		env = append(env, kv)
+	}
+	return env
 }
 
 // output takes what a process writes on one stream.

@@ -22,6 +22,7 @@ type ledger struct {
 	refs    map[string]actor.Ref
 	agents  map[string][]string // by process
 	steps   int64
+	garbage *collector    // nil: nobody collects it
 	changed chan struct{} // closed, and made anew, by each write of the operator
 }
 
@@ -56,6 +57,9 @@ func (l *ledger) event(w *traces.WatchEvent) {
 	defer l.mu.Unlock()
 	if slices.Contains(l.processes, w.Process) {
 		l.events++
+	}
+	if l.garbage != nil && w.Process == captureProcess {
+		l.garbage.see(w)
 	}
 	l.refs[w.UID] = actor.Ref{Group: w.Group, Version: w.Version, Resource: w.Resource, Namespace: w.Namespace, Name: w.Name}
 }

@@ -57,6 +57,14 @@ type Options struct {
 	// Steps, if set, gets a line for each step of a virtual run.
 	Steps io.Writer
 
+	// Live has the cluster do, in virtual time, what no script says: a process that has ended is started again,
+	// and objects whose owners are all gone are deleted.
+	Live bool
+	// Without are the recorded seqs of outsiders' steps that are left out.
+	Without []int64
+	// Room is how much longer a run may take than its Options say (Variant.More).
+	Room time.Duration
+
 	// InCluster says whether the operators find the API server as a pod does, in virtual time; "" is
 	// InClusterAuto.
 	InCluster InCluster

@@ -54,9 +54,7 @@ func (v *virtualRun) act(a fault.Action) error {
 		if !g.ended() {
 			return nil // another fault has brought it back
 		}
-		g.away, g.stopped, g.lines = false, false, nil
-		g.incarnation++
-		if err := v.launch(g); err != nil {
+		if err := v.comeback(g); err != nil {
 			return err
 		}
 	case fault.DoPause:

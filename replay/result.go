@@ -13,6 +13,8 @@ type Result struct {
 	// Operators are the processes that ran, in the order of Options.Operators.
 	Operators  []OperatorResult `json:"operators"`
 	Divergence *Divergence      `json:"divergence"`
+	// Ends are the ends of processes that were started again (Options.Live).
+	Ends []Ended `json:"ends,omitempty"`
 	// Steps is the number of the outsiders' recorded changes, Applied of those that the run took; Skipped
 	// are those that did not fit.
 	Steps   int           `json:"steps"`

@@ -30,11 +30,11 @@ const firstCall = 30 * time.Second
 // apiserver.ErrSecondServer.
 func Run(ctx context.Context, o Options) (*Result, error) {
 	began, cpu := time.Now(), cpuTime()
-	s, err := open(ctx, o)
+	s, err := Open(ctx, o)
 	if err != nil {
 		return nil, err
 	}
-	defer s.close()
+	defer s.Close()
 	result, err := s.play(ctx, o.Out)
 	if err != nil {
 		return nil, err
@@ -50,7 +50,9 @@ type run struct {
 	script *Script
 	begin  time.Time // its first moment
 
-	session *session
+	session *Session
+	rows    *Rows                // where the rows go in place of a trace; nil: to the trace
+	more    func() time.Duration // see Variant
 
 	clock   interface{ Now() time.Time } // the run's time
 	writer  *traces.Writer
@@ -74,10 +76,13 @@ func (r *run) run(ctx context.Context) (result *Result, err error) {
 		return nil, err
 	}
 	defer func() {
+		r.o.Progress.Done()
+		if r.writer == nil {
+			return
+		}
 		if closeErr := r.writer.Close(); err == nil && closeErr != nil {
 			err = cli.CannotRun(fmt.Errorf("write the trace %s: %w", r.o.Out, closeErr))
 		}
-		r.o.Progress.Done()
 	}()
 	if r.o.Clock == ClockVirtual {
 		return r.playVirtual(ctx)
@@ -109,6 +114,10 @@ func (r *run) run(ctx context.Context) (result *Result, err error) {
 func (r *run) create() error {
 	source := r.o.Trace.Manifest()
 	r.clock = &clock{r.begin, time.Now()}
+	if r.rows != nil {
+		r.keep(r.rows)
+		return nil
+	}
 	w, err := traces.Create(r.o.Out, traces.Manifest{
 		Created: r.clock.Now(), Tool: r.o.Tool, Source: "sim",
 		Cluster:    traces.Cluster{Version: apiserver.DefaultVersion},
@@ -126,8 +135,16 @@ func (r *run) create() error {
 		return err
 	}
 	r.writer = w
-	r.ledger = newLedger(w, r.names()...)
+	r.keep(w)
 	return nil
+}
+
+// keep has the run's rows go to OUT.
+func (r *run) keep(out traces.Appender) {
+	r.ledger = newLedger(out, r.names()...)
+	if r.o.Live {
+		r.ledger.garbage = newCollector()
+	}
 }
 
 func (r *run) names() (all []string) {
@@ -386,13 +403,7 @@ func (r *run) finish(result *Result, unmatched []fault.Unmatched, losses []trace
 	for _, u := range unmatched {
 		result.Unmatched = append(result.Unmatched, u.String())
 	}
-	for _, l := range losses {
-		r.writer.Lose(l)
-	}
-	if err := r.writer.Update(func(m *traces.Manifest) {
-		m.Operators = r.operators(result.Operators)
-		m.Run.Deterministic, m.Run.Reason = result.Deterministic, strings.Join(result.Reasons, "; ")
-	}); err != nil {
+	if err := r.describe(result, losses); err != nil {
 		return cli.CannotRun(fmt.Errorf("write the trace %s: %w", r.o.Out, err))
 	}
 	recorded, run := r.script.Writes, r.ledger.written()
@@ -402,6 +413,20 @@ func (r *run) finish(result *Result, unmatched []fault.Unmatched, losses []trace
 	result.Notes, result.Clock = r.notes, r.o.Clock
 	result.Recorded = r.script.Span
 	return nil
+}
+
+// describe completes the manifest.
+func (r *run) describe(result *Result, losses []traces.Loss) error {
+	if r.writer == nil {
+		return nil
+	}
+	for _, l := range losses {
+		r.writer.Lose(l)
+	}
+	return r.writer.Update(func(m *traces.Manifest) {
+		m.Operators = r.operators(result.Operators)
+		m.Run.Deterministic, m.Run.Reason = result.Deterministic, strings.Join(result.Reasons, "; ")
+	})
 }
 
 // errEnded: the operator ended by itself, which ends the run.

@@ -12,9 +12,10 @@ import (
 	"github.com/opreplay/opreplay/sim/process/virtual"
 )
 
-// session is a recording made ready to be played any number of times. In virtual time its runs share one API
-// server, which goes back to the recorded cluster between them.
-type session struct {
+// Session is a recording made ready to be played any number of times. In virtual time its runs share one API
+// server, which goes back to the recorded cluster between them. One at a time in a process, and one run at a time
+// in it: see apiserver.ErrSecondServer.
+type Session struct {
 	o      Options
 	ops    anyOf
 	script *Script
@@ -23,13 +24,16 @@ type session struct {
 	ground *ground // of virtual runs; nil before the first one
 }
 
-// open reads the recording and settles what Options left open.
-func open(ctx context.Context, o Options) (*session, error) {
+// Open reads the recording and settles what Options left open.
+func Open(ctx context.Context, o Options) (*Session, error) {
 	if err := o.chooseClock(); err != nil {
 		return nil, err
 	}
 	if len(o.BreakAt) > 0 && o.Clock != ClockVirtual {
 		return nil, cli.Usagef("the world can only stand still in virtual time: no --break-at with --clock wall")
+	}
+	if o.Live && o.Clock != ClockVirtual {
+		return nil, cli.Usagef("the cluster only lives in virtual time: no --live with --clock wall")
 	}
 	if o.InCluster == InClusterAlways && o.Clock != ClockVirtual {
 		return nil, cli.Usagef("a pod's files can only be shown to an operator in virtual time: no --in-cluster with --clock wall")
@@ -49,7 +53,7 @@ func open(ctx context.Context, o Options) (*session, error) {
 	if h.first == nil && !h.managed {
 		return nil, cli.Usagef("%s: no call or write in it is the operator's (%s)", o.Trace.Dir(), anyOf(ops).knownBy())
 	}
-	s := &session{o: o, ops: ops, script: makeScript(h)}
+	s := &Session{o: o, ops: ops, script: makeScript(h).without(o.Without)}
 	if o.fellBack != nil {
 		s.notes = append(s.notes, o.fellBack.Error()+"; the operator ran on the wall clock instead")
 	}
@@ -57,8 +61,8 @@ func open(ctx context.Context, o Options) (*session, error) {
 	return s, nil
 }
 
-// close ends the API server.
-func (s *session) close() {
+// Close ends the API server.
+func (s *Session) Close() {
 	if s.ground != nil {
 		s.ground.close()
 		s.ground = nil
@@ -89,7 +93,7 @@ func (o *Options) chooseClock() error {
 // settleStart sets the runs' first moment: the recorded one, or the one that is asked for. The API server wants a
 // run to lie before the wall's time; where it would not, it is moved back by whole days, so that the time of day
 // and with it all that goes by it stays.
-func (s *session) settleStart(now time.Time) {
+func (s *Session) settleStart(now time.Time) {
 	s.start = s.script.Start
 	if !s.o.Start.IsZero() {
 		s.start = s.o.Start.UTC()
@@ -106,46 +110,39 @@ func (s *session) settleStart(now time.Time) {
 }
 
 // length is how much time a run may take, at most.
-func (s *session) length() time.Duration {
+func (s *Session) length() time.Duration {
 	const margin = 5 * time.Second // the API server wants three
 	if s.o.Clock != ClockVirtual {
 		return margin // it goes on as the wall clock does
 	}
 	waits := time.Duration(len(distinctWrites(s.script))) * max(s.o.Patience, 0)
-	return firstCall + s.o.span(s.script) + skips(s.o.Plan) + waits + s.o.Grace + margin
+	return firstCall + s.o.span(s.script) + skips(s.o.Plan) + waits + s.o.Grace + s.o.Room + margin
 }
 
 // play plays the recording once, into the folder OUT.
-func (s *session) play(ctx context.Context, out string) (*Result, error) {
-	began, cpu := time.Now(), cpuTime()
-	r := &run{o: s.o, ops: s.ops, script: s.script, notes: append([]string(nil), s.notes...), begin: s.start, session: s}
-	r.o.Out = out
-	result, err := r.run(ctx)
-	if err != nil {
-		return nil, err
-	}
-	if result.Hash, err = traceHash(out); err != nil {
-		return nil, cli.CannotRun(err)
-	}
-	result.spent(time.Since(began), cpuTime()-cpu)
-	return result, nil
+func (s *Session) play(ctx context.Context, out string) (*Result, error) {
+	return s.Play(ctx, Variant{Plan: s.o.Plan, Out: out})
 }
 
 // prepared is an API server in the state in which the operators found the cluster.
-func (s *session) prepared(ctx context.Context) (*ground, error) {
+func (s *Session) prepared(ctx context.Context, seed uint64) (*ground, error) {
 	if s.ground != nil {
-		err := s.ground.restore()
+		err := s.ground.restore(seed)
 		if err == nil {
 			return s.ground, nil
 		}
-		s.close()
+		s.Close()
 		if !errors.Is(err, apiserver.ErrCRDsChanged) {
 			return nil, err
 		}
 	}
 	s.o.Progress.Set("starting the API server with %d objects", len(s.script.Initial))
-	g, err := newGround(ctx, s.o.Plan.Seed, s.start, s.script)
+	g, err := newGround(ctx, s.start, s.script)
 	if err != nil {
+		return nil, err
+	}
+	if err := g.restore(seed); err != nil {
+		g.close()
 		return nil, err
 	}
 	s.ground = g

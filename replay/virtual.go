@@ -42,13 +42,15 @@ type virtualRun struct {
 	// first is the virtual time of the operator's first call; 0 before it.
 	first int64
 
+	ends []Ended // of processes that came back
+
 	machine  *fault.Machine
 	rows     *apicall.Tap    // of the whole cluster's record
 	observed map[string]bool // by URL path
 }
 
 func (r *run) playVirtual(ctx context.Context) (result *Result, err error) {
-	g, err := r.session.prepared(ctx)
+	g, err := r.session.prepared(ctx, r.o.Plan.Seed)
 	if err != nil {
 		return nil, cli.CannotRun(err)
 	}
@@ -147,6 +149,7 @@ func (v *virtualRun) decided(s sim.Step) error {
 	}
 	if err == nil && v.first != 0 {
 		v.stage.look()
+		v.collect()
 	}
 	return err
 }
@@ -188,6 +191,16 @@ func (v *virtualRun) play(ctx context.Context) (*Result, error) {
 	if err := v.steps(ctx); err != nil {
 		return nil, err
 	}
+	for v.more != nil && v.first != 0 && !v.over() {
+		d := v.more()
+		if d <= 0 {
+			break
+		}
+		v.world.SetLimit(v.world.Nanos() + int64(d))
+		if err := v.steps(ctx); err != nil {
+			return nil, err
+		}
+	}
 	if v.first == 0 {
 		if v.over() {
 			return nil, v.endedTooEarly(v.guests[0].exit())
@@ -202,7 +215,7 @@ func (v *virtualRun) play(ctx context.Context) (*Result, error) {
 		return nil, err
 	}
 	result := v.stage.result()
-	result.Took = took
+	result.Took, result.Ends = took, v.ends
 	for _, g := range v.guests {
 		result.Operators = append(result.Operators, v.ended(g.op, g.exit()))
 	}
@@ -215,12 +228,21 @@ func (v *virtualRun) play(ctx context.Context) (*Result, error) {
 // steps steps the world until its limit, its rest, or the end of all operators.
 func (v *virtualRun) steps(ctx context.Context) error {
 	for n := 0; ; n++ {
+		v.revive()
 		if v.over() {
 			return nil
 		}
 		_, err := v.world.Step(ctx)
 		switch {
-		case errors.Is(err, sim.ErrLimit), errors.Is(err, sim.ErrQuiet):
+		case errors.Is(err, sim.ErrQuiet):
+			if v.revive(); v.world.Pending() == 0 {
+				return nil
+			}
+			if _, due := v.world.Next(); !due {
+				return nil
+			}
+			continue
+		case errors.Is(err, sim.ErrLimit):
 			return nil
 		case err != nil && ctx.Err() != nil:
 			return cli.CannotRun(fmt.Errorf("the run was ended before its time: %w", ctx.Err()))

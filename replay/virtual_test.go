@@ -456,7 +456,7 @@ func TestStartLiesBeforeTheWallClock(t *testing.T) {
 	} {
 		o := Options{Clock: ClockVirtual, Start: k.start}
 		o.complete()
-		s := &session{o: o, script: script}
+		s := &Session{o: o, script: script}
 		s.settleStart(k.now)
 		if !s.start.Equal(k.want) || (len(s.notes) > 0) != (k.note != "") || k.note != "" && !strings.Contains(s.notes[0], k.note) {
 			t.Errorf("%s: starts at %s with notes %q, want %s", k.name, s.start, s.notes, k.want)
@@ -475,11 +475,11 @@ func BenchmarkVirtualReplay(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	s, err := open(context.Background(), o)
+	s, err := Open(context.Background(), o)
 	if err != nil {
 		b.Fatal(err)
 	}
-	defer s.close()
+	defer s.Close()
 	var took, wall, cpu, traps float64
 	for n := 0; b.Loop(); n++ {
 		r, err := s.play(context.Background(), filepath.Join(b.TempDir(), strconv.Itoa(n)+".optrace"))

@@ -31,11 +31,11 @@ type answer struct {
 // came of it to OUT, until IN ends.
 func Serve(ctx context.Context, o Options, in io.Reader, out io.Writer) error {
 	o.Clock = ClockVirtual
-	s, err := open(ctx, o)
+	s, err := Open(ctx, o)
 	if err != nil {
 		return err
 	}
-	defer s.close()
+	defer s.Close()
 	read, write := json.NewDecoder(in), json.NewEncoder(out)
 	for {
 		var j job

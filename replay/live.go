@@ -1,0 +1,205 @@
+package replay
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/opreplay/opreplay/internal/cli"
+	"github.com/opreplay/opreplay/sim"
+	"github.com/opreplay/opreplay/traces"
+)
+
+// What a cluster does about its operators and their objects that no script says (Options.Live): its kubelet starts
+// a process again that has ended, and its garbage collector deletes objects whose owners are gone. An unaltered run
+// rarely needs either, since the script has what they did; a run whose timing is altered does.
+
+// Ended is a process that ended by itself in a run that is Live.
+type Ended struct {
+	Name string        `json:"name"`
+	At   time.Duration `json:"atNanoseconds"` // since the operator's first call
+	Exit string        `json:"exit"`
+	Code int           `json:"code"`
+}
+
+// The kubelet's back-off: at once, then 10 s, doubled each time up to five minutes (MaxContainerBackOff in
+// k8s.io/kubernetes/pkg/kubelet).
+const (
+	firstRevival  = time.Second
+	leastRevival  = 10 * time.Second
+	longestRevive = 5 * time.Minute
+)
+
+// revival is how long the kubelet waits before the n-th restart, from 0.
+func revival(n int) time.Duration {
+	if n == 0 {
+		return firstRevival
+	}
+	return min(leastRevival<<min(n-1, 10), longestRevive)
+}
+
+// revive has processes that ended by themselves come back.
+func (v *virtualRun) revive() {
+	if !v.o.Live || v.ending || v.first == 0 {
+		return
+	}
+	for _, g := range v.guests {
+		if !g.ended() || g.away || g.stopped {
+			continue
+		}
+		exit := g.exit()
+		g.flush()
+		g.away = true
+		n := 0
+		for _, e := range v.ends {
+			if e.Name == g.op.Name {
+				n++
+			}
+		}
+		v.ends = append(v.ends, Ended{Name: g.op.Name, At: v.elapsed(), Exit: exit.String(), Code: exit.Code})
+		v.decide("process", "end "+g.op.Name+": "+exit.String(), "")
+		v.world.After(revival(n), sim.Item{Kind: "process", Subject: g.op.Name + " is started again", Apply: func() error {
+			if !g.ended() || v.ending {
+				return nil // the plan has brought it back
+			}
+			return v.comeback(g)
+		}})
+	}
+}
+
+// comeback starts a process again, as another one.
+func (v *virtualRun) comeback(g *guest) error {
+	g.away, g.stopped, g.lines = false, false, nil
+	g.incarnation++
+	return v.launch(g)
+}
+
+// collector is a garbage collector: it learns of owners from the rows of the whole cluster, and deletes what has
+// lost all of them.
+type collector struct {
+	live map[string]*owned // by uid
+	gone map[string]bool   // uids of objects that there were
+	due  []*owned          // to be deleted
+}
+
+// owned is an object and who owns it.
+type owned struct {
+	traces.Identity
+	owners []string // uids
+	queued bool
+}
+
+// collectAfter is how long the garbage collector takes to notice.
+const collectAfter = 20 * time.Millisecond
+
+func newCollector() *collector { return &collector{live: map[string]*owned{}, gone: map[string]bool{}} }
+
+// see takes a row of the whole cluster's record.
+func (c *collector) see(w *traces.WatchEvent) {
+	if w.UID == "" {
+		return
+	}
+	if w.Type == string(traces.Deleted) {
+		delete(c.live, w.UID)
+		c.gone[w.UID] = true
+		for _, uid := range sortedKeys(c.live) {
+			c.look(c.live[uid])
+		}
+		return
+	}
+	o := c.live[w.UID]
+	if o == nil {
+		o = &owned{}
+		c.live[w.UID] = o
+	}
+	o.Identity, o.owners = w.Identity, ownersOf(w.Object)
+	c.look(o)
+}
+
+func sortedKeys[V any](m map[string]V) []string {
+	keys := make([]string, 0, len(m))
+	for k := range m {
+		keys = append(keys, k)
+	}
+	slices.Sort(keys)
+	return keys
+}
+
+// look has an object deleted that has lost all its owners.
+func (c *collector) look(o *owned) {
+	if o.queued || !c.orphan(o) {
+		return
+	}
+	o.queued = true
+	c.due = append(c.due, o)
+}
+
+func (c *collector) orphan(o *owned) bool {
+	return len(o.owners) > 0 && !slices.ContainsFunc(o.owners, func(uid string) bool { return !c.gone[uid] })
+}
+
+// ownersOf are the uids of an object's owners.
+func ownersOf(text string) (uids []string) {
+	if !strings.Contains(text, `"ownerReferences"`) {
+		return nil
+	}
+	var o struct {
+		Metadata struct {
+			OwnerReferences []struct {
+				UID string `json:"uid"`
+			} `json:"ownerReferences"`
+		} `json:"metadata"`
+	}
+	_ = json.Unmarshal([]byte(text), &o) // what cannot be read has none
+	for _, r := range o.Metadata.OwnerReferences {
+		uids = append(uids, r.UID)
+	}
+	return uids
+}
+
+// collect puts the garbage collector's deletes on the agenda.
+func (v *virtualRun) collect() {
+	if v.ledger.garbage == nil {
+		return
+	}
+	due := v.ledger.garbage.due
+	v.ledger.garbage.due = nil
+	for _, o := range due {
+		v.world.After(collectAfter, sim.Item{
+			Kind: "outsider", Subject: fmt.Sprintf("garbage collector: delete %s/%s", o.Resource, o.Name),
+			Apply: func() error { return v.deleteGarbage(o) },
+		})
+	}
+}
+
+// deleteGarbage deletes an object if it is still the one that had lost its owners.
+func (v *virtualRun) deleteGarbage(o *owned) error {
+	o.queued = false
+	if v.ledger.garbage.live[o.UID] != o || !v.ledger.garbage.orphan(o) {
+		return nil
+	}
+	path := collection(traces.Resource{Group: o.Group, Version: o.Version, Resource: o.Resource})
+	if o.Namespace != "" {
+		path = strings.TrimSuffix(path, o.Resource) + "namespaces/" + o.Namespace + "/" + o.Resource
+	}
+	body := fmt.Sprintf(`{"apiVersion":"v1","kind":"DeleteOptions","propagationPolicy":"Background","preconditions":{"uid":%q}}`, o.UID)
+	q, err := http.NewRequestWithContext(context.Background(), http.MethodDelete, "http://opsim"+path+"/"+o.Name, strings.NewReader(body))
+	if err != nil {
+		return cli.CannotRun(err)
+	}
+	q.Header.Set("Content-Type", "application/json")
+	q.Header.Set("User-Agent", garbageCollector)
+	res, err := v.door.Outsider("system:serviceaccount:kube-system:generic-garbage-collector", "system:masters").RoundTrip(q)
+	if err != nil {
+		return cli.CannotRun(err)
+	}
+	_, err = io.Copy(io.Discard, res.Body)
+	return err // whether it was refused is in the record
+}
+
+const garbageCollector = "generic-garbage-collector"
