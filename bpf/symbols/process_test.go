@@ -1,0 +1,94 @@
+package symbols
+
+import (
+	"bufio"
+	"fmt"
+	"os/exec"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// A process tells how its own runtime names a stack; we look at it from outside. Position-independent
+// programs lie elsewhere than they were linked for, at another place each time.
+func TestAgreesWithTheRuntimeOfAProcess(t *testing.T) {
+	for _, form := range forms {
+		t.Run(form.name, func(t *testing.T) {
+			pid, lines := startGuest(t, build(t, form.flags...))
+			p, err := OpenProcess(pid)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if p.Binary.PIE != (form.name == "pie") {
+				t.Errorf("PIE is %t", p.Binary.PIE)
+			}
+			for i := range lines {
+				got := asRuntime(t, lines[i], p)
+				if n := len(got); i+n > len(lines) || strings.Join(got, "\n") != strings.Join(names(lines[i:i+n]), "\n") {
+					t.Errorf("line %d:\n%s\nthe runtime says\n%s", i, strings.Join(got, "\n"), strings.Join(names(lines[i:]), "\n"))
+				}
+			}
+			if p.Unresolved != 0 {
+				t.Errorf("%d unresolved", p.Unresolved)
+			}
+		})
+	}
+}
+
+// asRuntime prints frames at the address that LINE begins with as the guest does. runtime.Callers gives
+// one address for each logical frame; the real one of an inlined call stands for it and for those around
+// it, which are the guest's next lines.
+func asRuntime(t *testing.T, line string, p *Process) (lines []string) {
+	t.Helper()
+	pc, _, _ := strings.Cut(line, "\t")
+	addr, err := strconv.ParseUint(pc, 0, 64)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range p.Frames(addr - 1) {
+		lines = append(lines, fmt.Sprintf("%s %s:%d", f.Function, f.File, f.Line))
+	}
+	return lines
+}
+
+// names is the guest's lines without their addresses.
+func names(lines []string) (out []string) {
+	for _, line := range lines {
+		_, name, _ := strings.Cut(line, "\t")
+		out = append(out, name)
+	}
+	return out
+}
+
+// startGuest runs the program and returns the lines of its first stack.
+func startGuest(t *testing.T, path string) (pid int, lines []string) {
+	t.Helper()
+	cmd := exec.Command(path)
+	stdin, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	stdout, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = stdin.Close()
+		_ = cmd.Wait()
+	})
+	out := bufio.NewScanner(stdout)
+	for stacks := 0; stacks < 2 && out.Scan(); {
+		if out.Text() == "" {
+			stacks++
+			continue
+		}
+		lines = append(lines, out.Text())
+	}
+	if len(lines) < 6 {
+		t.Fatalf("the guest printed %q", lines)
+	}
+	return cmd.Process.Pid, lines
+}
