@@ -42,6 +42,7 @@ import (
 	corerest "k8s.io/kubernetes/pkg/registry/core/rest"
 	"k8s.io/kubernetes/pkg/registry/core/service/ipallocator"
 	servicestore "k8s.io/kubernetes/pkg/registry/core/service/storage"
+	serviceaccountstore "k8s.io/kubernetes/pkg/registry/core/serviceaccount/storage"
 	discoveryrest "k8s.io/kubernetes/pkg/registry/discovery/rest"
 	eventsrest "k8s.io/kubernetes/pkg/registry/events/rest"
 	flowcontrolrest "k8s.io/kubernetes/pkg/registry/flowcontrol/rest"
@@ -52,6 +53,7 @@ import (
 	resourcerest "k8s.io/kubernetes/pkg/registry/resource/rest"
 	schedulingrest "k8s.io/kubernetes/pkg/registry/scheduling/rest"
 	storagerest "k8s.io/kubernetes/pkg/registry/storage/rest"
+	"k8s.io/kubernetes/pkg/serviceaccount"
 
 	"github.com/opreplay/opreplay/sim/store"
 )
@@ -69,10 +71,12 @@ type builtin struct {
 	loop    *restclient.Config
 	ips     *ipAllocator
 	ports   *portAllocator
+	tokens  *tokens
+	now     func() time.Time
 }
 
-func newBuiltin(world *store.Store, loop *restclient.Config, ips *ipAllocator, ports *portAllocator) (*builtin, error) {
-	b := &builtin{enabled: controlplane.DefaultAPIResourceConfigSource(), loop: loop, ips: ips, ports: ports}
+func newBuiltin(world *store.Store, loop *restclient.Config, ips *ipAllocator, ports *portAllocator, t *tokens, now func() time.Time) (*builtin, error) {
+	b := &builtin{enabled: controlplane.DefaultAPIResourceConfigSource(), loop: loop, ips: ips, ports: ports, tokens: t, now: now}
 	etcd := genericoptions.NewEtcdOptions(storagebackend.NewDefaultConfig("/registry", nil))
 	etcd.DefaultStorageMediaType = runtime.ContentTypeProtobuf
 	c := kubeapiserver.NewStorageFactoryConfigEffectiveVersion(compatibility.DefaultBuildEffectiveVersion())
@@ -105,7 +109,7 @@ func (b *builtin) install(s *genericapiserver.GenericAPIServer) error {
 		return err
 	}
 	var groups []*genericapiserver.APIGroupInfo
-	for _, p := range providers(client) {
+	for _, p := range providers(client, b.tokens) {
 		g, err := p.NewRESTStorage(b.enabled, b.options)
 		if err != nil {
 			return fmt.Errorf("API group %s: %w", p.GroupName(), err)
@@ -119,10 +123,10 @@ func (b *builtin) install(s *genericapiserver.GenericAPIServer) error {
 
 // providers lists the groups in the order of discovery, which is kube-apiserver's
 // (k8s.io/kubernetes/pkg/controlplane.StorageProviders).
-func providers(client kubernetes.Interface) []controlplaneapiserver.RESTStorageProvider {
+func providers(client kubernetes.Interface, t *tokens) []controlplaneapiserver.RESTStorageProvider {
 	allow := authorizerfactory.NewAlwaysAllowAuthorizer()
 	return []controlplaneapiserver.RESTStorageProvider{
-		authenticationrest.RESTStorageProvider{Authenticator: identify()},
+		authenticationrest.RESTStorageProvider{Authenticator: t.reviewer(), APIAudiences: t.audiences},
 		authorizationrest.RESTStorageProvider{Authorizer: allow, RuleResolver: allow},
 		autoscalingrest.RESTStorageProvider{},
 		batchrest.RESTStorageProvider{},
@@ -152,7 +156,7 @@ func (b *builtin) core() (genericapiserver.APIGroupInfo, error) {
 		return info, err
 	}
 	v1 := info.VersionedResourcesStorageMap["v1"]
-	for _, add := range []func(map[string]rest.Storage) error{b.workloads, b.volumes, b.others} {
+	for _, add := range []func(map[string]rest.Storage) error{b.workloads, b.volumes, b.others, b.accounts} {
 		if err := add(v1); err != nil {
 			return info, err
 		}
@@ -228,5 +232,24 @@ func (b *builtin) others(v1 map[string]rest.Storage) error {
 	}
 	v1["endpoints"], v1["podtemplates"], v1["limitranges"] = endpoints, templates, limits
 	v1["replicationcontrollers"], v1["replicationcontrollers/status"], v1["replicationcontrollers/scale"] = rc.Controller, rc.Status, rc.Scale
+	return nil
+}
+
+// accounts adds service accounts and their tokens, which may be bound to pods, Secrets and nodes. They are
+// what kube-apiserver's flags make them by default.
+func (b *builtin) accounts(v1 map[string]rest.Storage) error {
+	client, err := kubernetes.NewForConfig(b.loop)
+	if err != nil {
+		return err
+	}
+	hooks := client.AdmissionregistrationV1()
+	accounts, err := serviceaccountstore.NewREST(b.options, b.tokens, b.tokens.audiences, authorizerfactory.NewAlwaysAllowAuthorizer(), 0,
+		v1["pods"].(rest.Getter), v1["secrets"].(rest.Getter), v1["nodes"].(rest.Getter),
+		hooks.ValidatingWebhookConfigurations(), hooks.MutatingWebhookConfigurations(),
+		true, serviceaccount.ExpirationExtensionSeconds*time.Second)
+	if err != nil {
+		return err
+	}
+	v1["serviceaccounts"], v1["serviceaccounts/token"] = accounts, tokenREST{accounts.Token, b.now}
 	return nil
 }

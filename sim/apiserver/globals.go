@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"sync"
 	"sync/atomic"
+	"time"
 	_ "unsafe" // for go:linkname
 
 	"github.com/google/uuid"
@@ -14,6 +15,8 @@ import (
 	utilrand "k8s.io/apimachinery/pkg/util/rand"
 	_ "k8s.io/apiserver/pkg/registry/rest" // owns metav1Now
 	"k8s.io/klog/v2"
+	"k8s.io/kubernetes/pkg/capabilities"
+	_ "k8s.io/kubernetes/pkg/serviceaccount" // owns now
 )
 
 // registryNow is what the generic registry reads the time with when it fills creationTimestamp and
@@ -21,6 +24,11 @@ import (
 //
 //go:linkname registryNow k8s.io/apiserver/pkg/registry/rest.metav1Now
 var registryNow func() metav1.Time
+
+// tokenNow is the clock of service account tokens. It has no setter either.
+//
+//go:linkname tokenNow k8s.io/kubernetes/pkg/serviceaccount.now
+var tokenNow func() time.Time
 
 // running is set while a Server lives: the hooks below are the process's.
 var running atomic.Bool
@@ -36,6 +44,9 @@ func takeProcess(o Options) error {
 		return ErrSecondServer
 	}
 	registryNow = func() metav1.Time { return metav1.NewTime(o.Clock()) }
+	tokenNow = o.Clock
+	// Every cluster has --allow-privileged; it can be said once in a process.
+	capabilities.Setup(true, 0)
 	seedProcess(o.Seed)
 	logTo(o.Log)
 	return nil
@@ -63,6 +74,7 @@ func logTo(w io.Writer) {
 
 func giveProcessBack() {
 	registryNow = metav1.Now
+	tokenNow = time.Now
 	uuid.SetRand(nil)
 	running.Store(false)
 }

@@ -27,6 +27,8 @@ type Options struct {
 	Gate store.Gate
 	// Webhooks says how admission webhooks are called; the zero value calls none.
 	Webhooks Webhooks
+	// Tokens says how service account tokens are issued and known.
+	Tokens Tokens
 	// ServiceCIDR is the range of cluster IPs, IPv4. "": DefaultServiceCIDR, or the one that the
 	// cluster of the loaded objects used.
 	ServiceCIDR string

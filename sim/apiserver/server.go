@@ -51,6 +51,7 @@ type Server struct {
 	builtin *genericapiserver.GenericAPIServer
 	inner   http.Handler // what the server's own requests go to
 	front   http.Handler // what external ones go to
+	tokens  *tokens
 	stop    context.CancelFunc
 	closed  sync.Once
 
@@ -117,6 +118,9 @@ func (s *Server) assemble() (*genericapiserver.GenericAPIServer, error) {
 	if err != nil {
 		return nil, err
 	}
+	if s.tokens, err = newTokens(s.opts, client); err != nil {
+		return nil, err
+	}
 	admit, err := newAdmission(s.opts, s.world, s.hooks, client)
 	if err != nil {
 		return nil, err
@@ -129,7 +133,7 @@ func (s *Server) assemble() (*genericapiserver.GenericAPIServer, error) {
 	if s.crds, err = custom.Complete().New(genericapiserver.NewEmptyDelegate()); err != nil {
 		return nil, fmt.Errorf("custom resources: %w", err)
 	}
-	b, err := newBuiltin(s.world, s.loop, s.ips, s.ports)
+	b, err := newBuiltin(s.world, s.loop, s.ips, s.ports, s.tokens, s.opts.Clock)
 	if err != nil {
 		return nil, err
 	}

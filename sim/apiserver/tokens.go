@@ -1,0 +1,209 @@
+package apiserver
+
+import (
+	"context"
+	"crypto"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/sha256"
+	"crypto/x509"
+	"encoding/asn1"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"math/big"
+	"time"
+
+	"github.com/google/uuid"
+	"gopkg.in/go-jose/go-jose.v2"
+	"gopkg.in/go-jose/go-jose.v2/jwt"
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apiserver/pkg/authentication/authenticator"
+	"k8s.io/apiserver/pkg/authentication/request/bearertoken"
+	tokenunion "k8s.io/apiserver/pkg/authentication/token/union"
+	"k8s.io/apiserver/pkg/registry/rest"
+	"k8s.io/client-go/kubernetes"
+	authenticationapi "k8s.io/kubernetes/pkg/apis/authentication"
+	serviceaccountstore "k8s.io/kubernetes/pkg/registry/core/serviceaccount/storage"
+	"k8s.io/kubernetes/pkg/serviceaccount"
+)
+
+// DefaultIssuer is who issues service account tokens unless Tokens say otherwise.
+const DefaultIssuer = "https://kubernetes.default.svc.cluster.local"
+
+// Tokens is how service account tokens are issued (TokenRequest) and known again (TokenReview). The zero
+// value signs with a key made from the seed: the same requests get the same tokens.
+type Tokens struct {
+	Issuer string // "": DefaultIssuer
+	// Signer is an *rsa.PrivateKey or *ecdsa.PrivateKey; nil: one made from the seed.
+	Signer crypto.Signer
+	// Keys are the public keys by which tokens are verified; none: the signer's own.
+	Keys []any
+	// Others, if set, knows tokens that are no service account's.
+	Others authenticator.Token
+}
+
+// tokens issues and verifies.
+type tokens struct {
+	serviceaccount.TokenGenerator
+	authenticator.Token
+	audiences authenticator.Audiences
+	others    authenticator.Token
+}
+
+func newTokens(o Options, client kubernetes.Interface) (*tokens, error) {
+	issuer := o.Tokens.Issuer
+	if issuer == "" {
+		issuer = DefaultIssuer
+	}
+	var signer any = o.Tokens.Signer
+	keys := o.Tokens.Keys
+	if o.Tokens.Signer == nil {
+		steady, err := newSteadySigner(o.Seed)
+		if err != nil {
+			return nil, err
+		}
+		signer = steady
+		keys = append(keys[:len(keys):len(keys)], steady.key.Public())
+	} else if len(keys) == 0 {
+		keys = []any{o.Tokens.Signer.Public()}
+	}
+	t := &tokens{audiences: authenticator.Audiences{issuer}, others: o.Tokens.Others}
+	var err error
+	if t.TokenGenerator, err = serviceaccount.JWTTokenGenerator(issuer, signer); err != nil {
+		return nil, fmt.Errorf("service account tokens: %w", err)
+	}
+	if !o.Live {
+		t.TokenGenerator = steadyIDs{t.TokenGenerator}
+	}
+	known, err := serviceaccount.StaticPublicKeysGetter(keys)
+	if err != nil {
+		return nil, fmt.Errorf("service account tokens: %w", err)
+	}
+	t.Token = serviceaccount.JWTTokenAuthenticator([]string{issuer}, known, t.audiences, serviceaccount.NewValidator(tokenObjects{client}))
+	return t, nil
+}
+
+// reviewer is whom a TokenReview asks.
+func (t *tokens) reviewer() authenticator.Request {
+	if t.others == nil {
+		return bearertoken.New(t.Token)
+	}
+	return bearertoken.New(tokenunion.New(authenticator.WrapAudienceAgnosticToken(t.audiences, t.others), t.Token))
+}
+
+// AuthenticateToken tells who a service account token was issued to.
+func (s *Server) AuthenticateToken(ctx context.Context, token string) (*authenticator.Response, bool, error) {
+	return s.tokens.AuthenticateToken(ctx, token)
+}
+
+// tokenREST is the subresource serviceaccounts/token. The registry's has the wall clock's time in its
+// answer, though the token itself has the world's.
+type tokenREST struct {
+	*serviceaccountstore.TokenREST
+	now func() time.Time
+}
+
+// Create implements rest.NamedCreater.
+func (r tokenREST) Create(ctx context.Context, name string, obj runtime.Object, validate rest.ValidateObjectFunc, o *metav1.CreateOptions) (runtime.Object, error) {
+	out, err := r.TokenREST.Create(ctx, name, obj, validate, o)
+	if req, ok := out.(*authenticationapi.TokenRequest); ok && err == nil {
+		lives := req.Status.ExpirationTimestamp.Sub(req.CreationTimestamp.Time)
+		req.CreationTimestamp = metav1.NewTime(r.now())
+		req.Status.ExpirationTimestamp = metav1.NewTime(req.CreationTimestamp.Add(lives))
+	}
+	return out, err
+}
+
+// steadyIDs gives a token an id that is made of what it says; the usual one is random.
+type steadyIDs struct{ serviceaccount.TokenGenerator }
+
+// GenerateToken implements serviceaccount.TokenGenerator.
+func (g steadyIDs) GenerateToken(ctx context.Context, claims *jwt.Claims, private any) (string, error) {
+	same := *claims
+	same.ID = ""
+	text, err := json.Marshal([]any{same, private})
+	if err != nil {
+		return "", err
+	}
+	same.ID = uuid.NewHash(sha256.New(), uuid.Nil, text, 8).String()
+	return g.TokenGenerator.GenerateToken(ctx, &same, private)
+}
+
+// steadySigner signs as a function of key and payload (RFC 6979); the usual ECDSA signature is random.
+type steadySigner struct {
+	key *ecdsa.PrivateKey
+	id  string
+}
+
+func newSteadySigner(seed uint64) (*steadySigner, error) {
+	var raw [32]byte
+	_, _ = seeded(seed).Read(raw[:]) // does not fail
+	raw[0] &= 0x7f                   // below the order of the curve
+	key, err := ecdsa.ParseRawPrivateKey(elliptic.P256(), raw[:])
+	if err != nil {
+		return nil, err
+	}
+	der, err := x509.MarshalPKIXPublicKey(key.Public())
+	if err != nil {
+		return nil, err
+	}
+	sum := sha256.Sum256(der) // as k8s.io/kubernetes/pkg/serviceaccount derives key ids
+	return &steadySigner{key: key, id: base64.RawURLEncoding.EncodeToString(sum[:])}, nil
+}
+
+// Public implements jose.OpaqueSigner.
+func (s *steadySigner) Public() *jose.JSONWebKey {
+	return &jose.JSONWebKey{Key: s.key.Public(), KeyID: s.id, Algorithm: string(jose.ES256), Use: "sig"}
+}
+
+// Algs implements jose.OpaqueSigner.
+func (s *steadySigner) Algs() []jose.SignatureAlgorithm { return []jose.SignatureAlgorithm{jose.ES256} }
+
+// SignPayload implements jose.OpaqueSigner.
+func (s *steadySigner) SignPayload(payload []byte, _ jose.SignatureAlgorithm) ([]byte, error) {
+	sum := sha256.Sum256(payload)
+	der, err := s.key.Sign(nil, sum[:], crypto.SHA256)
+	if err != nil {
+		return nil, err
+	}
+	var sig struct{ R, S *big.Int }
+	if _, err := asn1.Unmarshal(der, &sig); err != nil {
+		return nil, err
+	}
+	out := make([]byte, 64)
+	sig.R.FillBytes(out[:32])
+	sig.S.FillBytes(out[32:])
+	return out, nil
+}
+
+// tokenObjects implements serviceaccount.ServiceAccountTokenGetter: what a token is bound to must be there
+// still.
+type tokenObjects struct{ kubernetes.Interface }
+
+func (c tokenObjects) GetServiceAccount(ctx context.Context, namespace, name string) (*corev1.ServiceAccount, error) {
+	return c.CoreV1().ServiceAccounts(namespace).Get(ctx, name, metav1.GetOptions{})
+}
+
+func (c tokenObjects) GetPod(ctx context.Context, namespace, name string) (*corev1.Pod, error) {
+	return c.CoreV1().Pods(namespace).Get(ctx, name, metav1.GetOptions{})
+}
+
+func (c tokenObjects) GetSecret(ctx context.Context, namespace, name string) (*corev1.Secret, error) {
+	return c.CoreV1().Secrets(namespace).Get(ctx, name, metav1.GetOptions{})
+}
+
+func (c tokenObjects) GetNode(ctx context.Context, name string) (*corev1.Node, error) {
+	return c.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{})
+}
+
+func (c tokenObjects) GetValidatingWebhookConfiguration(ctx context.Context, name string) (*admissionregistrationv1.ValidatingWebhookConfiguration, error) {
+	return c.AdmissionregistrationV1().ValidatingWebhookConfigurations().Get(ctx, name, metav1.GetOptions{})
+}
+
+func (c tokenObjects) GetMutatingWebhookConfiguration(ctx context.Context, name string) (*admissionregistrationv1.MutatingWebhookConfiguration, error) {
+	return c.AdmissionregistrationV1().MutatingWebhookConfigurations().Get(ctx, name, metav1.GetOptions{})
+}
