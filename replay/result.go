@@ -34,6 +34,8 @@ type Result struct {
 	Wall        time.Duration `json:"wallNanoseconds"`
 	CPU         time.Duration `json:"cpuNanoseconds"`
 	OperatorCPU time.Duration `json:"operatorCPUNanoseconds"`
+	// Parts say where Wall went.
+	Parts Parts `json:"parts"`
 	// Speed is Took by Wall: how many times as fast as the wall clock the run's went.
 	Speed  float64 `json:"speed"`
 	Calls  int     `json:"calls"`
@@ -51,6 +53,13 @@ type Result struct {
 	Jumps      uint64 `json:"jumps,omitempty"`
 	// Hash is the SHA-256 over the run's tables: equal for runs that are equal byte for byte.
 	Hash string `json:"hash"`
+}
+
+// Parts are parts of a virtual run, by the wall's clock.
+type Parts struct {
+	Start time.Duration `json:"startNanoseconds"` // until the operator's first call
+	Sync  time.Duration `json:"syncNanoseconds"`  // from there to its first write; to the end if it made none
+	Run   time.Duration `json:"runNanoseconds"`   // from there to its end
 }
 
 // spent notes what the run took.

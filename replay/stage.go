@@ -187,6 +187,10 @@ func (s *stage) despair(step actor.Step) {
 
 // apply applies a step and notes what became of it.
 func (s *stage) apply(ctx context.Context, step actor.Step, last bool) error {
+	if !last && slices.ContainsFunc(s.waits, func(w actor.Step) bool { return w.Ref == step.Ref }) {
+		s.waits = append(s.waits, step) // not before what was done to the object before it
+		return nil
+	}
 	out, err := s.player.Apply(ctx, step)
 	if err != nil {
 		if ctx.Err() != nil {
@@ -194,7 +198,7 @@ func (s *stage) apply(ctx context.Context, step actor.Step, last bool) error {
 		}
 		return cli.CannotRun(err)
 	}
-	if out.Result == actor.Waiting && !last {
+	if (out.Result == actor.Waiting || s.mayFitLater(step, out)) && !last {
 		s.waits = append(s.waits, step)
 		return nil
 	}
@@ -212,6 +216,21 @@ func (s *stage) apply(ctx context.Context, step actor.Step, last bool) error {
 		RunTime: s.elapsed().Round(time.Millisecond).String(),
 	})
 	return nil
+}
+
+// mayFitLater says whether a step is about an object that the operator has not made yet: on a cluster that lives,
+// whoever changed it in the recording would do so when it comes.
+func (s *stage) mayFitLater(step actor.Step, out actor.Outcome) bool {
+	if !s.r.o.Live || out.Result != actor.Skipped || step.Kind != actor.Change {
+		return false
+	}
+	made := func(x actor.Step) bool { return x.Kind == actor.Create && x.Ref == step.Ref && x.Seq < step.Seq }
+	was := func(o Recorded) bool { return o.Ref == step.Ref }
+	if slices.ContainsFunc(s.r.script.Steps, made) || slices.ContainsFunc(s.r.script.Initial, was) {
+		return false
+	}
+	now, err := s.player.Exists(context.Background(), step.Ref)
+	return err == nil && !now
 }
 
 // retry tries the steps that wait.

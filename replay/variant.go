@@ -3,6 +3,7 @@ package replay
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"slices"
 	"time"
 
@@ -22,6 +23,8 @@ type Variant struct {
 	Env []string
 	// Without are the recorded seqs of the outsiders' steps that are left out, beside the Options'.
 	Without []int64
+	// Replicas is how many processes there are of each operator; 0 is one. The others are called NAME-2, NAME-3, …
+	Replicas int
 	// Out is the folder for the run's trace. Without it there is none: the rows go to Rows, and the
 	// Result has no Hash.
 	Out  string
@@ -52,6 +55,7 @@ func (s *Session) Play(ctx context.Context, v Variant) (*Result, error) {
 	r.o.Plan, r.o.Out = cmp.Or(v.Plan, &fault.Plan{}), v.Out
 	r.o.Threads = cmp.Or(v.Threads, r.o.Threads)
 	r.o.Env = slices.Concat(r.o.Env, v.Env)
+	r.ops = replicas(r.ops, v.Replicas)
 	if err := checkPlan(&r.o, r.ops); err != nil {
 		return nil, err
 	}
@@ -72,6 +76,20 @@ func (s *Session) Play(ctx context.Context, v Variant) (*Result, error) {
 	}
 	result.spent(time.Since(began), cpuTime()-cpu)
 	return result, nil
+}
+
+// replicas are N processes of each operator.
+func replicas(ops anyOf, n int) (all anyOf) {
+	for i := 1; i <= max(n, 1); i++ {
+		for _, op := range ops {
+			twin := *op
+			if i > 1 {
+				twin.Name = fmt.Sprintf("%s-%d", op.Name, i)
+			}
+			all = append(all, &twin)
+		}
+	}
+	return all
 }
 
 // Script is the recording with the operator taken out.

@@ -84,7 +84,7 @@ func (p *Player) create(ctx context.Context, s Step) (Outcome, error) {
 	case err != nil:
 		return Outcome{}, err
 	case a.code == http.StatusConflict:
-		return skipped("it exists already"), nil
+		return p.taken(ctx, s)
 	case !a.ok():
 		return skipped("refused: %s", a.message()), nil
 	}
@@ -95,6 +95,24 @@ func (p *Player) create(ctx context.Context, s Step) (Outcome, error) {
 		}
 	}
 	return Outcome{Result: Applied}, nil
+}
+
+// Exists says whether the object is there.
+func (p *Player) Exists(ctx context.Context, r Ref) (bool, error) {
+	current, err := p.read.get(ctx, r)
+	return current != nil, err
+}
+
+// taken is the outcome of a create whose name is taken: one that is being deleted will be gone some time.
+func (p *Player) taken(ctx context.Context, s Step) (Outcome, error) {
+	current, err := p.read.get(ctx, s.Ref)
+	if err != nil {
+		return Outcome{}, err
+	}
+	if current == nil || metaText(current, "deletionTimestamp") != "" {
+		return Outcome{Waiting, "it exists already, and is being deleted"}, nil
+	}
+	return skipped("it exists already"), nil
 }
 
 func (p *Player) change(ctx context.Context, s Step) (Outcome, error) {
