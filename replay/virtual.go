@@ -94,7 +94,6 @@ func (v *virtualRun) serve() error {
 		User:    func(q *http.Request) string { return q.Header.Get("X-Remote-User") },
 	})
 	v.machine = fault.NewMachine(v.o.Plan, fault.Options{Operator: v.ops[0].Name})
-	v.breaker.count(v.machine)
 	known := newHints(v.script.Writes)
 	v.door = front.New(front.Options{
 		World: v.world, Handler: v.server.Handler(), Tap: v.tap, Faults: v.machine, Store: v.server.Store(), Act: v.act,
