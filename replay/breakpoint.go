@@ -10,20 +10,22 @@ import (
 	"github.com/opreplay/opreplay/internal/cli"
 	"github.com/opreplay/opreplay/sim"
 	"github.com/opreplay/opreplay/sim/fault"
+	"github.com/opreplay/opreplay/sim/front"
 )
 
 // Break is where a run in virtual time stands still: before a step of the world.
 type Break struct {
 	text string
-	call *fault.Selector // before the API server gets a call
+	what *fault.Selector // before the API server gets a call, or a process an event of a watch
 	step int64           // before a step, by its number
 	at   time.Duration   // before the first step at or after this time since the operator's first call
 
-	seen int
-	past bool // met, and never again
+	watch *fault.Watcher // of what; counts as a plan does
+	met   bool           // ever
+	past  bool           // and never again
 }
 
-// ParseBreak reads "VERB RESOURCE[/NAME] [#N]", "step N" or a time such as 10s.
+// ParseBreak reads "VERB RESOURCE[/NAME] [#N]", "EVENT [RESOURCE/]NAME [#N]", "step N" or a time such as 10s.
 func ParseBreak(text string) (Break, error) {
 	b := Break{text: text}
 	if word, number, _ := strings.Cut(text, " "); word == "step" {
@@ -41,33 +43,42 @@ func ParseBreak(text string) (Break, error) {
 		b.at = d
 		return b, nil
 	}
-	s, err := fault.ParseCall(text)
+	s, err := fault.ParseWatched(text)
 	if err != nil {
 		return b, cli.Usagef("break: %w; or want \"step 120\", or a time such as 10s", err)
 	}
-	b.call = &s
+	b.what = &s
 	return b, nil
 }
 
 // meets says whether the run is to stand still before a step, ELAPSED after the operator's first call.
-func (b *Break) meets(s *sim.Step, elapsed time.Duration) bool {
+func (b *Break) meets(s *sim.Step, elapsed time.Duration) (meets bool) {
 	switch {
 	case b.past:
 		return false
-	case b.call != nil:
-		c, ok := s.About.(fault.Call)
-		if !ok || !b.call.Means(c) {
-			return false
-		}
-		b.seen++
-		b.past = b.call.N != 0 && b.seen == b.call.N
-		return b.call.N == 0 || b.past
+	case b.what != nil:
+		meets = b.means(s.About)
+		b.past = meets && b.what.N != 0
 	case b.step != 0:
-		b.past = s.N >= b.step
+		meets = s.N >= b.step
+		b.past = meets
 	default:
-		b.past = elapsed >= b.at
+		meets = elapsed >= b.at
+		b.past = meets
 	}
-	return b.past
+	b.met = b.met || meets
+	return meets
+}
+
+// means says whether what a step is about is what the break waits for.
+func (b *Break) means(about any) bool {
+	switch x := about.(type) {
+	case front.Arrival:
+		return b.watch.MeansCall(x.Ticket)
+	case fault.Event:
+		return b.watch.MeansEvent(x)
+	}
+	return false
 }
 
 // Standing is a world that stands still, time included.
@@ -109,6 +120,15 @@ type breaker struct {
 func (v *virtualRun) newBreaker() *breaker {
 	// A Break counts: a run must not find another's counts.
 	return &breaker{v: v, breaks: append([]Break(nil), v.o.BreakAt...)}
+}
+
+// count has the plan's machine count what the breaks wait for.
+func (b *breaker) count(m *fault.Machine) {
+	for i := range b.breaks {
+		if k := &b.breaks[i]; k.what != nil {
+			k.watch = m.Watch(*k.what)
+		}
+	}
 }
 
 // before is called with every step before it is taken.
@@ -182,10 +202,22 @@ func (b *breaker) close() {
 
 // unmet names the breaks that were never met.
 func (b *breaker) unmet() (notes []string) {
+	if b.over {
+		return nil
+	}
 	for i := range b.breaks {
-		if k := &b.breaks[i]; !b.over && !k.past && (k.call == nil || k.seen == 0 || k.call.N != 0) {
-			notes = append(notes, fmt.Sprintf("--break-at %q was never met", k.text))
+		k := &b.breaks[i]
+		if k.met {
+			continue
 		}
+		note := fmt.Sprintf("--break-at %q was never met", k.text)
+		if k.watch != nil && k.watch.Seen() > 0 {
+			note += fmt.Sprintf(": there were only %d", k.watch.Seen())
+			if k.what.N <= k.watch.Seen() {
+				note = fmt.Sprintf("--break-at %q was a change of an outsider, before which nothing stands still", k.text)
+			}
+		}
+		notes = append(notes, note)
 	}
 	return notes
 }

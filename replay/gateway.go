@@ -2,16 +2,12 @@ package replay
 
 import (
 	"context"
-	"encoding/json"
-	"fmt"
 	"io"
-	"math"
 	"net/http"
 	"strconv"
 	"sync"
 	"time"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apiserver/pkg/endpoints/request"
 
@@ -69,7 +65,7 @@ func (g *gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	call := fault.Call{
-		Client: process, Verb: info.Verb, Group: info.APIGroup, Resource: info.Resource,
+		Client: process, Verb: info.Verb, Group: info.APIGroup, Version: info.APIVersion, Resource: info.Resource,
 		Namespace: info.Namespace, Name: info.Name, Subresource: info.Subresource,
 	}
 	if info.APIGroup == "" && info.Resource == "namespaces" {
@@ -114,7 +110,7 @@ func (g *gateway) carryOut(w http.ResponseWriter, r *http.Request, call fault.Ca
 		g.done(v.Ticket)
 		return
 	}
-	if call.Verb == "watch" && v.Answer == nil {
+	if call.Verb == "watch" && v.Refusal == nil {
 		// It has begun, which is all that others can wait for.
 		g.done(v.Ticket)
 		g.next.ServeHTTP(w, r)
@@ -123,15 +119,15 @@ func (g *gateway) carryOut(w http.ResponseWriter, r *http.Request, call fault.Ca
 	// The ticket is over before the client knows: the Tap in front holds the answer's end until we return.
 	defer g.done(v.Ticket)
 	switch {
-	case v.Answer == nil:
+	case v.Refusal == nil:
 		g.execute(w, r, call)
-	case v.Answer.Committed:
+	case v.Refusal.Committed:
 		g.execute(&discard{header: http.Header{}, ctx: r.Context()}, r, call)
 		fallthrough
 	default:
 		g.done(v.Ticket)
-		if sleep(r.Context(), v.Answer.Wait()) {
-			g.answer(w, call, v.Answer)
+		if sleep(r.Context(), v.Refusal.Wait) {
+			sendRefusal(w, v.Refusal)
 		}
 	}
 }
@@ -148,62 +144,17 @@ func (g *gateway) execute(w http.ResponseWriter, r *http.Request, call fault.Cal
 	give(status.code >= 200 && status.code <= 299)
 }
 
-// answer refuses a call as the API server would.
-func (g *gateway) answer(w http.ResponseWriter, call fault.Call, a *fault.Answer) {
-	if a.Lost() {
+// sendRefusal answers a call as the API server would.
+func sendRefusal(w http.ResponseWriter, r *fault.Refusal) {
+	if r.Lost() {
 		panic(http.ErrAbortHandler) // the HTTP server closes the connection
 	}
-	code := a.Status()
-	s := metav1.Status{
-		TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"},
-		Status:   metav1.StatusFailure, Code: int32(code),
-		Details: &metav1.StatusDetails{Name: call.Name, Group: call.Group, Kind: call.Resource},
+	code, header, body := r.Answer()
+	for k, v := range header {
+		w.Header()[k] = v
 	}
-	s.Reason, s.Message = refusal(call, a)
-	if a.RetryAfter > 0 {
-		seconds := int(math.Ceil(a.RetryAfter.Seconds()))
-		s.Details.RetryAfterSeconds = int32(seconds)
-		w.Header().Set("Retry-After", strconv.Itoa(seconds))
-	}
-	text, err := json.Marshal(s)
-	if err != nil {
-		panic(err) // a Status always encodes
-	}
-	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(code)
-	_, _ = w.Write(text) // a client that left needs no answer
-}
-
-// refusal is the reason and the message of the API server itself (k8s.io/apimachinery/pkg/api/errors).
-func refusal(c fault.Call, a *fault.Answer) (metav1.StatusReason, string) {
-	what := fmt.Sprintf("%s %q", qualified(c), c.Name)
-	switch a.Status() {
-	case http.StatusUnauthorized:
-		return metav1.StatusReasonUnauthorized, "Unauthorized"
-	case http.StatusForbidden:
-		return metav1.StatusReasonForbidden, what + " is forbidden: the plan of this run says so"
-	case http.StatusConflict:
-		if c.Verb == "create" {
-			return metav1.StatusReasonAlreadyExists, what + " already exists"
-		}
-		return metav1.StatusReasonConflict, "Operation cannot be fulfilled on " + what +
-			": the object has been modified; please apply your changes to the latest version and try again"
-	case http.StatusTooManyRequests:
-		return metav1.StatusReasonTooManyRequests, "too many requests, please try again later"
-	case http.StatusInternalServerError:
-		return metav1.StatusReasonInternalError, "Internal error occurred: etcdserver: request timed out"
-	case http.StatusServiceUnavailable:
-		return metav1.StatusReasonServiceUnavailable, "the server is currently unable to handle the request"
-	default:
-		return metav1.StatusReasonTimeout, "Timeout: request did not complete within the allotted timeout"
-	}
-}
-
-func qualified(c fault.Call) string {
-	if c.Group == "" {
-		return c.Resource
-	}
-	return c.Resource + "." + c.Group
+	_, _ = w.Write(body) // a client that left needs no answer
 }
 
 // done tells the machine that a call is over, and whoever is held that a hold is.

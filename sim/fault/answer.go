@@ -1,7 +1,6 @@
 package fault
 
 import (
-	"net/http"
 	"slices"
 	"strconv"
 	"time"
@@ -49,26 +48,6 @@ var (
 
 // Kind implements Fault.
 func (a *Answer) Kind() string { return "answer" }
-
-// Lost says that the client gets no answer at all: its connection breaks.
-func (a *Answer) Lost() bool { return a.Code == CodeLost }
-
-// Status is the HTTP status of the answer; 0 when Lost.
-func (a *Answer) Status() int {
-	if a.Code == CodeTimeout {
-		return http.StatusGatewayTimeout
-	}
-	code, _ := strconv.Atoi(a.Code)
-	return code
-}
-
-// Wait is how long the answer takes beyond its way.
-func (a *Answer) Wait() time.Duration {
-	if a.After == 0 && a.Code == CodeTimeout {
-		return 34 * time.Second
-	}
-	return a.After
-}
 
 // String implements Fault.
 func (a *Answer) String() string {
@@ -140,44 +119,32 @@ func (a *Answer) check(f *fields) error {
 }
 
 type answerRule struct {
-	unmoved
+	base
 	*Answer
-	m       *Machine
-	count   counter
-	given   *Answer // with what the plan leaves open filled in
-	matched int
+	count counter
 }
 
-func (a *Answer) rule(_ int, m *Machine) rule {
+func (a *Answer) rule(b base) rule {
 	sel := a.Request
 	sel.N = max(sel.N, a.Nth)
-	given := *a
-	if given.Code == "429" && given.RetryAfter == 0 {
-		given.RetryAfter = throttle
-	}
-	return &answerRule{Answer: a, m: m, count: counter{sel: sel}, given: &given}
+	return &answerRule{base: b, Answer: a, count: counter{sel: sel}}
 }
-
-// throttle is the Retry-After of a 429 that says none: what priority and fairness gives
-// (k8s.io/apiserver/pkg/server/filters/priority-and-fairness.go).
-const throttle = time.Second
 
 func (r *answerRule) arrive(c Call, v *Verdict) {
 	// A read changes nothing, so that 409, which says that another write came first, cannot be its answer.
-	if r.Code == "409" && slices.Contains([]string{"get", "list", "watch", "connect"}, c.Verb) {
+	if r.Code == "409" && !writes(c) {
 		return
 	}
-	if !matchClient(r.Client, c.Client, r.m.operator) || !r.count.call(c) || v.Answer != nil {
+	if !matchClient(r.Client, c.Client, r.m.operator) || !r.count.call(c) || v.Refusal != nil {
 		return
 	}
-	r.matched++
-	v.Answer = r.given
-	v.Rules = append(v.Rules, r.String())
+	v.Refusal = r.refuse(c)
+	r.strike(&v.Rules)
 }
 
 func (r *answerRule) report() []Unmatched {
-	if r.matched > 0 {
+	if r.struck > 0 {
 		return nil
 	}
-	return []Unmatched{{Fault: r.String(), Selector: "request " + quote(r.count.sel.String()), Seen: r.count.seen}}
+	return []Unmatched{r.unmet("request", r.count.sel, r.count.seen, "")}
 }

@@ -223,11 +223,8 @@ const (
 
 // downRule is a Crash or a Restart in one run.
 type downRule struct {
-	unmoved
+	base
 	Comeback
-	fault    Fault
-	line     string // the fault's one-line form
-	index    int
 	process  string
 	key      string // of the moment in the plan
 	moment   trigger
@@ -240,10 +237,11 @@ type downRule struct {
 	ended bool // the view's end has come
 	late  bool // the process came back before the view's moment
 	moot  bool // or after its end
+	back  bool // the process has come back
 }
 
-func (c *Crash) rule(index int, m *Machine) rule {
-	r := newDownRule(c, c.Comeback, index, m.name(c.Process))
+func (c *Crash) rule(b base) rule {
+	r := newDownRule(b, c.Process, c.Comeback)
 	switch {
 	case c.Before != (Selector{}):
 		r.key, r.before, r.moment = "before", true, newTrigger(Moment{Call: c.Before})
@@ -255,21 +253,17 @@ func (c *Crash) rule(index int, m *Machine) rule {
 	return r
 }
 
-func (r *Restart) rule(index int, m *Machine) rule {
-	d := newDownRule(r, r.Comeback, index, m.name(r.Process))
+func (r *Restart) rule(b base) rule {
+	d := newDownRule(b, r.Process, r.Comeback)
 	d.key, d.moment = "at", newTrigger(r.At)
 	return d
 }
 
-func newDownRule(f Fault, c Comeback, index int, process string) *downRule {
+func newDownRule(b base, process string, c Comeback) *downRule {
 	return &downRule{
-		Comeback: c, fault: f, line: f.String(), index: index, process: process,
+		base: b, Comeback: c, process: b.m.name(process),
 		view: newViewRule(c.View), until: newTrigger(Moment{Call: c.Until}),
 	}
-}
-
-func (r *downRule) deadline(stage int, after time.Duration, what string) Deadline {
-	return Deadline{Rule: r.index, stage: stage, After: after, What: what, Fault: r.line}
 }
 
 func (r *downRule) begin(fx *Effect) {
@@ -283,8 +277,8 @@ func (r *downRule) arrive(c Call, v *Verdict) {
 		r.until.arrive(c, v.Ticket)
 	}
 	if r.moment.arrive(c, v.Ticket) && r.before {
-		v.Before = append(v.Before, r.kill())
-		v.Rules = append(v.Rules, r.line)
+		v.Before = append(v.Before, Action{Do: DoKill, Fault: r.line, Process: r.process})
+		r.strike(&v.Rules)
 	}
 }
 
@@ -313,7 +307,7 @@ func (r *downRule) answered(t Ticket, fx *Effect) {
 func (r *downRule) expire(stage int, fx *Effect) {
 	switch stage {
 	case stageDown:
-		r.moment.passed = true
+		r.moment.expired()
 		r.end(fx)
 	case stageUp:
 		r.start(fx)
@@ -322,19 +316,18 @@ func (r *downRule) expire(stage int, fx *Effect) {
 	}
 }
 
-func (r *downRule) kill() Action { return Action{Do: DoKill, Fault: r.line, Process: r.process} }
-
 // end kills the process, unless it was killed before the call, and has it come back.
 func (r *downRule) end(fx *Effect) {
 	if !r.before {
-		fx.Actions = append(fx.Actions, r.kill())
+		r.act(fx, Action{Do: DoKill, Process: r.process})
 	}
 	if !r.Never {
-		fx.Begun = append(fx.Begun, r.deadline(stageUp, r.RestartAfter, r.process+" comes back"))
+		r.expect(fx, stageUp, r.RestartAfter, r.process+" comes back")
 	}
 }
 
 func (r *downRule) start(fx *Effect) {
+	r.back = true
 	past := r.view.past(r.index, r.Cached)
 	r.late = past == nil && r.Comeback.View != (View{})
 	if r.moot = past != nil && r.ended; r.moot {
@@ -343,7 +336,7 @@ func (r *downRule) start(fx *Effect) {
 	r.shows = past != nil
 	fx.Actions = append(fx.Actions, Action{Do: DoStart, Fault: r.line, Process: r.process, View: past})
 	if r.shows && r.For > 0 {
-		fx.Begun = append(fx.Begun, r.deadline(stageCurrent, r.For, "the view of the past ends"))
+		r.expect(fx, stageCurrent, r.For, "the view of the past ends")
 	}
 }
 
@@ -357,21 +350,29 @@ func (r *downRule) current(fx *Effect) {
 }
 
 func (r *downRule) report() []Unmatched {
-	unmet := r.moment.unmatched(r.fault, r.key)
+	unmet := r.moment.unmatched(&r.base, r.key)
+	if r.struck > 0 && !r.Never && !r.back {
+		unmet = append(unmet, r.unfinished("restartAfter", r.RestartAfter, notOver))
+	}
 	if r.Comeback.View == (View{}) {
 		return unmet
 	}
-	view := "view " + quote(r.Comeback.View.String())
 	switch {
 	case r.late:
-		unmet = append(unmet, Unmatched{Fault: r.line, Selector: view, Detail: "did not come before the process was back, which saw the present"})
+		unmet = append(unmet, r.unmet("view", r.Comeback.View, 0, "did not come before the process was back, which saw the present"))
 	case r.moot:
-		unmet = append(unmet, Unmatched{Fault: r.line, Selector: "until " + quote(r.Until.String()), Detail: "came before the process was back, which saw the present"})
+		unmet = append(unmet, r.unmet("until", r.Until, 0, "came before the process was back, which saw the present"))
 	case !r.view.moment.passed:
-		unmet = append(unmet, r.view.moment.unmatched(r.fault, "view")...)
+		unmet = append(unmet, r.view.moment.unmatched(&r.base, "view")...)
 	}
 	if !r.moment.passed {
 		return unmet // the first report says it all
 	}
-	return append(unmet, r.until.unmatched(r.fault, "until")...)
+	if r.shows && r.For > 0 {
+		unmet = append(unmet, r.unfinished("for", r.For, notOver))
+	}
+	if r.Until == (Selector{}) {
+		return unmet
+	}
+	return append(unmet, r.until.unmatched(&r.base, "until")...)
 }

@@ -83,22 +83,17 @@ func parseCut(f *fields) (Fault, error) {
 }
 
 type cutRule struct {
-	unmoved
+	base
 	*Cut
-	m       *Machine
-	index   int
-	from    counter
-	over    bool
-	matched bool
+	from counter
+	over bool
 }
 
-func (c *Cut) rule(index int, m *Machine) rule {
-	return &cutRule{Cut: c, m: m, index: index, from: counter{sel: c.From}}
-}
+func (c *Cut) rule(b base) rule { return &cutRule{base: b, Cut: c, from: counter{sel: c.From}} }
 
 func (r *cutRule) begin(fx *Effect) {
 	if r.From == (Selector{}) {
-		fx.Begun = append(fx.Begun, Deadline{Rule: r.index, After: r.At, What: "watches end", Fault: r.String()})
+		r.expect(fx, 0, r.At, "watches end")
 	}
 }
 
@@ -111,26 +106,30 @@ func (r *cutRule) deliver(e Event, d *Delivery) {
 		return
 	}
 	d.Held = true // it is not delivered any more
-	d.Rules = append(d.Rules, r.String())
+	d.Rules = append(d.Rules, r.line)
 	r.expire(0, &d.Effect)
 }
 
+// expire ends the watches; each that is found counts.
 func (r *cutRule) expire(_ int, fx *Effect) {
 	r.over = true
-	fx.Actions = append(fx.Actions, Action{Do: DoCut, Fault: r.String(), Gone: r.Gone, Broken: r.Broken, cut: func(e Event) bool {
-		r.matched = r.matched || r.means(e)
-		return r.means(e)
+	fx.Actions = append(fx.Actions, Action{Do: DoCut, Fault: r.line, Gone: r.Gone, Broken: r.Broken, cut: func(e Event) bool {
+		if !r.means(e) {
+			return false
+		}
+		r.struck++
+		return true
 	}})
 }
 
 func (r *cutRule) report() []Unmatched {
 	switch {
 	case !r.over && r.From == (Selector{}):
-		return []Unmatched{{Fault: r.String(), Selector: "at " + r.At.String(), Detail: "did not come before the run ended"}}
+		return []Unmatched{r.unfinished("at", r.At, "did not come before the run ended")}
 	case !r.over:
-		return []Unmatched{{Fault: r.String(), Selector: "from " + quote(r.From.String()), Seen: r.from.seen}}
-	case !r.matched:
-		return []Unmatched{{Fault: r.String(), Selector: "watch " + quote(r.Watch)}}
+		return []Unmatched{r.unmet("from", r.From, r.from.seen, "")}
+	case r.struck == 0:
+		return []Unmatched{r.unmet("watch", word(r.Watch), 0, "")}
 	}
 	return nil
 }

@@ -39,6 +39,7 @@ const (
 	DoCurrent Do = "current" // Process is shown the present from now on, if the view that it is shown is Fault's
 	DoSkip    Do = "skip"    // moves the clock on by Clock at once
 	DoCut     Do = "cut"     // ends the watches that Matches means
+	DoAlter   Do = "alter"   // has somebody change the object at Path as Alter says
 )
 
 // Action is one thing to do.
@@ -54,6 +55,11 @@ type Action struct {
 	// Broken breaks the connection of a watch that is Cut, which else ends in order.
 	Broken bool
 	cut    func(Event) bool
+
+	// Path is the URL path of an object, Alter makes its new text of its present one. An error that is an Unfit
+	// says that the plan does not go with this run.
+	Path  string
+	Alter func(object []byte) ([]byte, error)
 }
 
 // Matches says whether a watch is to be Cut: E is any event that it could have, of which only the client, the
@@ -74,6 +80,8 @@ func (a Action) String() string {
 			return "watches end " + how + "; their versions are gone"
 		}
 		return "watches end " + how
+	case DoAlter:
+		return "alter " + a.Path
 	case DoCurrent:
 		return a.Process + " is shown the present again"
 	case DoStart:

@@ -69,15 +69,12 @@ func parseHold(f *fields) (Fault, error) {
 
 // holdRule is a Hold in one run. It goes waiting → holding → over.
 type holdRule struct {
-	unmoved
+	base
 	*Hold
-	m       *Machine
-	index   int
-	from    counter
-	until   counter
-	state   holdState
-	ticket  Ticket // the call whose end releases the hold; 0 for none yet
-	matched int    // events held back
+	from   counter
+	until  trigger
+	state  holdState
+	missed bool // the event came when the hold was over
 }
 
 type holdState int
@@ -88,23 +85,24 @@ const (
 	over
 )
 
-func (h *Hold) rule(index int, m *Machine) rule {
-	return &holdRule{Hold: h, m: m, index: index, from: counter{sel: h.From}, until: counter{sel: h.Until}}
+func (h *Hold) rule(b base) rule {
+	return &holdRule{base: b, Hold: h, from: counter{sel: h.From}, until: newTrigger(Moment{Call: h.Until})}
 }
 
 func (r *holdRule) arrive(c Call, v *Verdict) {
-	if r.Until == (Selector{}) || r.state == over || r.ticket != 0 {
+	if r.Until == (Selector{}) || r.state == over {
 		return
 	}
-	hit := r.until.call(c)
-	// Without a number, until means the first such call after the hold began.
-	if hit && (r.Until.N > 0 || r.state == holding) {
-		r.ticket = v.Ticket
+	// Without a number, until means the first such call after the hold began; till then they are only counted.
+	if r.Until.N > 0 || r.state == holding {
+		r.until.arrive(c, v.Ticket)
+		return
 	}
+	r.until.count.call(c)
 }
 
 func (r *holdRule) done(t Ticket, fx *Effect) {
-	if r.ticket == t && r.state != over {
+	if r.until.done(t) && r.state != over {
 		// The moment may come before the event does; then there is nothing to hold any more.
 		r.end(fx)
 	}
@@ -112,13 +110,11 @@ func (r *holdRule) done(t Ticket, fx *Effect) {
 
 // dropped: the call that was waited for did not come to be. Of those without a number another one will do.
 func (r *holdRule) dropped(t Ticket, fx *Effect) {
-	switch {
-	case r.ticket != t || r.state == over:
-	case r.Until.N == 0:
-		r.ticket = 0
-	default:
+	if r.until.ticket == t && r.state != over && r.Until.N > 0 {
+		r.until.passed = true
 		r.end(fx)
 	}
+	r.until.dropped(t)
 }
 
 func (r *holdRule) expire(_ int, fx *Effect) { r.end(fx) }
@@ -129,38 +125,48 @@ func (r *holdRule) end(fx *Effect) {
 }
 
 func (r *holdRule) deliver(e Event, d *Delivery) {
-	if r.state == over || !matchResource(r.Watch, e.Group, e.Resource) || !matchClient(r.Client, e.Client, r.m.operator) {
+	if !matchResource(r.Watch, e.Group, e.Resource) || !matchClient(r.Client, e.Client, r.m.operator) {
 		return
 	}
-	if r.state == waiting {
+	switch r.state {
+	case over:
+		if r.struck == 0 && r.From != (Selector{}) && r.from.event(e) {
+			r.missed = true
+		}
+		return
+	case waiting:
 		if r.From != (Selector{}) && !r.from.event(e) {
 			return
 		}
 		r.state = holding
 		if r.For > 0 {
-			d.Begun = append(d.Begun, Deadline{Rule: r.index, After: r.For, What: "a hold ends"})
+			r.expect(&d.Effect, 0, r.For, "a hold ends")
 		}
-	}
-	if !d.again {
-		r.matched++
+	case holding:
 	}
 	d.Held = true
-	d.Rules = append(d.Rules, r.String())
+	if d.again && r.struck > 0 {
+		d.Rules = append(d.Rules, r.line)
+		return
+	}
+	r.strike(&d.Rules)
 }
 
 func (r *holdRule) report() (unmet []Unmatched) {
-	if r.From != (Selector{}) && r.state == waiting {
-		unmet = append(unmet, Unmatched{Fault: r.String(), Selector: "from " + quote(r.From.String()), Seen: r.from.seen})
+	switch {
+	case r.struck > 0 && r.state == holding && r.For > 0:
+		unmet = append(unmet, r.unfinished("for", r.For, notOver))
+	case r.struck > 0:
+	case r.missed:
+		return []Unmatched{r.unmet("from", r.From, r.from.seen,
+			fmt.Sprintf("came after until %s, so that nothing was held", quote(r.Until.String())))}
+	case r.From != (Selector{}):
+		unmet = append(unmet, r.unmet("from", r.From, r.from.seen, ""))
+	default:
+		unmet = append(unmet, r.unmet("watch", word(r.Watch), 0, ""))
 	}
-	if r.From == (Selector{}) && r.matched == 0 {
-		unmet = append(unmet, Unmatched{Fault: r.String(), Selector: "watch " + quote(r.Watch)})
-	}
-	if r.Until != (Selector{}) && r.ticket == 0 {
-		unmet = append(unmet, Unmatched{Fault: r.String(), Selector: "until " + quote(r.Until.String()), Seen: r.until.seen})
-	}
-	if r.From != (Selector{}) && r.state == over && r.matched == 0 {
-		unmet = append(unmet, Unmatched{Fault: r.String(), Selector: "from " + quote(r.From.String()), Seen: r.from.seen,
-			Detail: fmt.Sprintf("until %s came first, so that nothing was held", quote(r.Until.String()))})
+	if r.Until != (Selector{}) {
+		unmet = append(unmet, r.until.unmatched(&r.base, "until")...)
 	}
 	return unmet
 }

@@ -68,34 +68,29 @@ func parseLatency(f *fields) (Fault, error) {
 }
 
 type latencyRule struct {
-	unmoved
+	base
 	*Latency
-	m       *Machine
-	index   int
-	count   counter
-	matched int
+	count counter
 }
 
-func (f *Latency) rule(index int, m *Machine) rule {
-	return &latencyRule{Latency: f, m: m, index: index, count: counter{sel: f.Request}}
+func (f *Latency) rule(b base) rule {
+	return &latencyRule{base: b, Latency: f, count: counter{sel: f.Request}}
 }
 
 func (r *latencyRule) arrive(c Call, v *Verdict) {
 	if r.Request == (Selector{}) || !matchClient(r.Client, c.Client, r.m.operator) || !r.count.call(c) {
 		return
 	}
-	r.matched++
 	v.Delay += r.between(c.Client, c.Verb, c.Group, c.Resource, c.Namespace, c.Name, c.Subresource)
-	v.Rules = append(v.Rules, r.String())
+	r.strike(&v.Rules)
 }
 
 func (r *latencyRule) deliver(e Event, d *Delivery) {
 	if r.Watch == "" || d.again || !matchResource(r.Watch, e.Group, e.Resource) || !matchClient(r.Client, e.Client, r.m.operator) {
 		return
 	}
-	r.matched++
 	d.Delay += r.between(e.Client, e.Stream, e.Type, e.Group, e.Resource, e.Namespace, e.Name)
-	d.Rules = append(d.Rules, r.String())
+	r.strike(&d.Rules)
 }
 
 // between draws a time. It depends on the seed, the fault's place in the plan, what is delayed and the how
@@ -106,12 +101,11 @@ func (r *latencyRule) between(subject ...string) time.Duration {
 }
 
 func (r *latencyRule) report() []Unmatched {
-	if r.matched > 0 {
+	switch {
+	case r.struck > 0:
 		return nil
+	case r.Watch != "":
+		return []Unmatched{r.unmet("watch", word(r.Watch), 0, "")}
 	}
-	what := "watch " + quote(r.Watch)
-	if r.Watch == "" {
-		what = "request " + quote(r.Request.String())
-	}
-	return []Unmatched{{Fault: r.String(), Selector: what, Seen: r.count.seen}}
+	return []Unmatched{r.unmet("request", r.Request, r.count.seen, "")}
 }

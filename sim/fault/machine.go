@@ -12,6 +12,8 @@ type Call struct {
 	Client                                        string // the process that calls; "" for a scripted outsider
 	Verb                                          string // lower case, as in traces.Request
 	Group, Resource, Namespace, Name, Subresource string
+	Version                                       string // of the API, such as v1
+	Path                                          string // of a call that is about no resource: discovery
 }
 
 // Event is a watch event that is about to be delivered.
@@ -20,6 +22,7 @@ type Event struct {
 	Stream                           string // the watch, unique within the run
 	Type                             string // ADDED, MODIFIED, DELETED; others (BOOKMARK) only ever wait in their stream
 	Group, Resource, Namespace, Name string
+	Version                          string // of the API, such as v1; "" where it is not known
 	ResourceVersion                  int64
 }
 
@@ -36,10 +39,14 @@ type Verdict struct {
 	// Before is to be carried out when the call reaches the API server. If that kills its client, the call is
 	// not executed.
 	Before []Action
-	// Answer replaces the call's own; nil for none. The call is executed first when Answer.Committed.
-	Answer *Answer
+	// Refusal replaces the call's answer; nil for none. The call is executed first when Refusal.Committed.
+	Refusal *Refusal
+	// Edit, if set, changes the body of the API server's own answer, which is JSON, when its code is 200.
+	Edit func(body []byte) []byte
 	// Rules are the one-line forms of the faults that had their way.
 	Rules []string
+
+	slow []*storageRule // that delay its commit, if it comes to one
 }
 
 // Delivery is what to do with an event.
@@ -77,7 +84,7 @@ func (u Unmatched) String() string {
 	return fmt.Sprintf("%s %s in %s", u.Selector, detail, u.Fault)
 }
 
-// rule is a fault's state in one run. A rule embeds unmoved for what does not concern it.
+// rule is a fault's state in one run. A rule embeds base, which nothing moves, for what does not concern it.
 type rule interface {
 	begin(*Effect)                // the operator has made its first call
 	arrive(Call, *Verdict)        // a call has arrived
@@ -89,20 +96,63 @@ type rule interface {
 	behind(Event, *Effect)        // an event waits behind the head
 	closed(stream string)
 	report() []Unmatched
+	strikes() int
 }
 
-// unmoved is a rule that nothing moves.
-type unmoved struct{}
+// base is what the rules have in common.
+type base struct {
+	m      *Machine
+	index  int    // in the plan
+	line   string // the fault's one-line form
+	struck int    // how often it has had its way
+}
 
-func (unmoved) begin(*Effect)            {}
-func (unmoved) arrive(Call, *Verdict)    {}
-func (unmoved) done(Ticket, *Effect)     {}
-func (unmoved) dropped(Ticket, *Effect)  {}
-func (unmoved) answered(Ticket, *Effect) {}
-func (unmoved) expire(int, *Effect)      {}
-func (unmoved) deliver(Event, *Delivery) {}
-func (unmoved) behind(Event, *Effect)    {}
-func (unmoved) closed(string)            {}
+func newBase(f Fault, index int, m *Machine) base { return base{m: m, index: index, line: f.String()} }
+
+// strike counts, and names the fault among those that had their way with a call or an event.
+func (b *base) strike(rules *[]string) {
+	b.struck++
+	*rules = append(*rules, b.line)
+}
+
+// act counts, and adds an action that the fault wants.
+func (b *base) act(fx *Effect, a Action) {
+	b.struck++
+	a.Fault = b.line
+	fx.Actions = append(fx.Actions, a)
+}
+
+// expect adds a moment at which to call expire.
+func (b *base) expect(fx *Effect, stage int, after time.Duration, what string) {
+	fx.Begun = append(fx.Begun, b.deadline(stage, after, what))
+}
+
+func (b *base) deadline(stage int, after time.Duration, what string) Deadline {
+	return Deadline{Rule: b.index, stage: stage, After: after, What: what, Fault: b.line}
+}
+
+// unmet is a selector or a time of the fault that met nothing; DETAIL, if set, says more than how often it matched.
+func (b *base) unmet(key string, selector fmt.Stringer, seen int, detail string) Unmatched {
+	return Unmatched{Fault: b.line, Selector: key + " " + quote(selector.String()), Seen: seen, Detail: detail}
+}
+
+// unfinished is a time of the fault that was not over when the run ended.
+func (b *base) unfinished(key string, d time.Duration, detail string) Unmatched {
+	return Unmatched{Fault: b.line, Selector: key + " " + d.String(), Detail: detail}
+}
+
+const notOver = "was not over when the run ended"
+
+func (b *base) strikes() int             { return b.struck }
+func (b *base) begin(*Effect)            {}
+func (b *base) arrive(Call, *Verdict)    {}
+func (b *base) done(Ticket, *Effect)     {}
+func (b *base) dropped(Ticket, *Effect)  {}
+func (b *base) answered(Ticket, *Effect) {}
+func (b *base) expire(int, *Effect)      {}
+func (b *base) deliver(Event, *Delivery) {}
+func (b *base) behind(Event, *Effect)    {}
+func (b *base) closed(string)            {}
 
 // Options are what a Machine has to know of the run.
 type Options struct {
@@ -115,6 +165,7 @@ type Machine struct {
 	seed     uint64
 	operator string
 	rules    []rule
+	watchers []*Watcher
 	tickets  Ticket
 	draws    map[string]uint64
 	heads    map[string]int64 // per stream the resourceVersion of the event last asked about
@@ -124,54 +175,55 @@ type Machine struct {
 func NewMachine(p *Plan, o Options) *Machine {
 	m := &Machine{seed: p.Seed, operator: o.Operator, draws: map[string]uint64{}, heads: map[string]int64{}}
 	for i, f := range p.Faults {
-		m.rules = append(m.rules, f.rule(i, m))
+		m.rules = append(m.rules, f.rule(newBase(f, i, m)))
 	}
 	return m
 }
 
-// Begin says that the operator has made its first call: the times of a plan ("at") count from here. It is called
-// once.
-func (m *Machine) Begin() (fx Effect) {
+// each has every rule say what follows from something that has happened.
+func (m *Machine) each(happened func(rule, *Effect)) (fx Effect) {
 	for _, r := range m.rules {
-		r.begin(&fx)
+		happened(r, &fx)
 	}
 	return fx
 }
+
+// Begin says that the operator has made its first call: the times of a plan ("at") count from here. It is called
+// once.
+func (m *Machine) Begin() Effect { return m.each(func(r rule, fx *Effect) { r.begin(fx) }) }
 
 // Arrive counts a call and says what to do with it. It is called once a call, in the order of arrival. A call
 // of an outsider is counted, since holds may wait for it, but never altered.
 func (m *Machine) Arrive(c Call) Verdict {
 	m.tickets++
 	v := Verdict{Ticket: m.tickets}
+	for _, w := range m.watchers {
+		w.arrive(c, v.Ticket)
+	}
 	for _, r := range m.rules {
 		r.arrive(c, &v)
+	}
+	if v.Refusal == nil || v.Refusal.Committed {
+		for _, r := range v.slow {
+			v.Delay += r.Commit
+			r.strike(&v.Rules)
+		}
 	}
 	return v
 }
 
 // Done says that a call has been executed or refused; its client does not know yet.
-func (m *Machine) Done(t Ticket) (fx Effect) {
-	for _, r := range m.rules {
-		r.done(t, &fx)
-	}
-	return fx
-}
+func (m *Machine) Done(t Ticket) Effect { return m.each(func(r rule, fx *Effect) { r.done(t, fx) }) }
 
 // Dropped says that a call will not be executed, because its client is gone.
-func (m *Machine) Dropped(t Ticket) (fx Effect) {
-	for _, r := range m.rules {
-		r.dropped(t, &fx)
-	}
-	return fx
+func (m *Machine) Dropped(t Ticket) Effect {
+	return m.each(func(r rule, fx *Effect) { r.dropped(t, fx) })
 }
 
 // Answered says that a call's answer has reached its client. What follows is to be carried out once the client
 // has gone as far as it can.
-func (m *Machine) Answered(t Ticket) (fx Effect) {
-	for _, r := range m.rules {
-		r.answered(t, &fx)
-	}
-	return fx
+func (m *Machine) Answered(t Ticket) Effect {
+	return m.each(func(r rule, fx *Effect) { r.answered(t, fx) })
 }
 
 // Expire says that the time of a Deadline has come.
@@ -185,6 +237,9 @@ func (m *Machine) Deliver(e Event) Delivery {
 	last, known := m.heads[e.Stream]
 	d := Delivery{again: known && last == e.ResourceVersion}
 	m.heads[e.Stream] = e.ResourceVersion
+	for _, w := range m.watchers {
+		w.deliver(e)
+	}
 	for _, r := range m.rules {
 		r.deliver(e, &d)
 	}
@@ -193,11 +248,8 @@ func (m *Machine) Deliver(e Event) Delivery {
 
 // Behind says that an event has been committed and waits behind the head of its stream, for which Deliver asked
 // to look Ahead. Events of a stream come in their order; it may be told of one twice.
-func (m *Machine) Behind(e Event) (fx Effect) {
-	for _, r := range m.rules {
-		r.behind(e, &fx)
-	}
-	return fx
+func (m *Machine) Behind(e Event) Effect {
+	return m.each(func(r rule, fx *Effect) { r.behind(e, fx) })
 }
 
 // Closed forgets a stream.
@@ -216,11 +268,21 @@ func (m *Machine) name(process string) string {
 	return process
 }
 
-// Report lists the selectors that met nothing so far, in the plan's order.
+// Report lists the selectors and times that met nothing so far, in the plan's order.
 func (m *Machine) Report() []Unmatched {
 	var all []Unmatched
 	for _, r := range m.rules {
 		all = append(all, r.report()...)
+	}
+	return all
+}
+
+// Struck is how often each fault has had its way so far, in the plan's order: calls that were answered or delayed,
+// events that were held or delayed, watches that were cut, processes that were killed or paused.
+func (m *Machine) Struck() []int {
+	all := make([]int, len(m.rules))
+	for i, r := range m.rules {
+		all[i] = r.strikes()
 	}
 	return all
 }

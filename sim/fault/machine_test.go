@@ -15,13 +15,13 @@ import (
 //
 //	plan                                     parses the input, prints it, and starts a new run
 //	begin                                    the operator makes its first call
-//	arrive VERB RES[.GROUP][/NAME[/SUB]] [ns=NS] [client=C]    a call; C is "manager", the operator, by default
+//	arrive VERB RES[.GROUP][/NAME[/SUB]] [ns=NS] [client=C] [version=V]    a call; C is "manager", the operator, by default
 //	done tN | dropped tN | answered tN       call N has been executed, will never be, has its answer
 //	deliver STREAM [client=C] TYPE RES[.GROUP]/NAME rv=N       an event is at the head of its stream
 //	behind  STREAM …                                           an event waits behind the head
 //	closed STREAM [client=C]
 //	expire [dN]                              the time of the N-th deadline has come, or of the last
-//	report                                   the selectors that matched nothing
+//	report                                   the selectors that matched nothing, and how often each fault struck
 func TestMachine(t *testing.T) {
 	datadriven.Walk(t, "testdata", func(t *testing.T, path string) {
 		var s transcript
@@ -77,7 +77,7 @@ func (s *transcript) run(t *testing.T, d *datadriven.TestData) string {
 			n = number(t, d, "d")
 		}
 		fx := m.Expire(s.deadlines[n-1])
-		if !fx.Released && len(fx.Actions) == 0 {
+		if !fx.Released && len(fx.Actions) == 0 && len(fx.Begun) == 0 {
 			return "nothing to do"
 		}
 		return s.effect("expired", fx)
@@ -128,8 +128,9 @@ func report(m *Machine) string {
 		lines = append(lines, u.String())
 	}
 	if lines == nil {
-		return "every selector matched"
+		lines = []string{"every selector matched"}
 	}
+	lines = append(lines, "struck: "+strings.Trim(fmt.Sprint(m.Struck()), "[]"))
 	return strings.Join(lines, "\n")
 }
 
@@ -149,18 +150,25 @@ func ticket(t *testing.T, d *datadriven.TestData) Ticket {
 
 func (v Verdict) text() string {
 	s := fmt.Sprintf("t%d: ", v.Ticket)
-	switch {
-	case v.Answer == nil:
+	switch r := v.Refusal; {
+	case r == nil:
 		s += "execute"
-	case v.Answer.Lost() && v.Answer.Committed:
+	case r.Lost() && r.Committed:
 		s += "execute, then break the connection"
-	case v.Answer.Committed:
-		s += "execute, then answer " + v.Answer.Code
+	case r.Lost():
+		s += "break the connection"
 	default:
-		s += "answer " + v.Answer.Code
-	}
-	if v.Answer != nil && v.Answer.RetryAfter > 0 {
-		s += ", retry after " + v.Answer.RetryAfter.String()
+		if r.Committed {
+			s += "execute, then "
+		}
+		code, header, _ := r.Answer()
+		s += fmt.Sprintf("answer %d %s", code, r.Status.Reason)
+		if after := header.Get("Retry-After"); after != "" {
+			s += ", retry after " + after + "s"
+		}
+		if r.Wait > 0 {
+			s += ", waiting " + r.Wait.String()
+		}
 	}
 	if v.Delay > 0 {
 		s += " after " + v.Delay.String()
@@ -221,7 +229,7 @@ func callOf(t *testing.T, d *datadriven.TestData) Call {
 	group, resource, rest := resourceOf(plain[1])
 	return Call{
 		Client: named["client"], Verb: plain[0], Group: group, Resource: resource,
-		Namespace: named["ns"], Name: rest[0], Subresource: rest[1],
+		Namespace: named["ns"], Name: rest[0], Subresource: rest[1], Version: named["version"],
 	}
 }
 

@@ -53,17 +53,16 @@ func parseMerge(f *fields) (Fault, error) {
 
 // mergeRule is a Merge in one run. It goes waiting → holding → over.
 type mergeRule struct {
-	unmoved
+	base
 	*Merge
-	m        *Machine
 	from, to counter
 	state    holdState
 	began    int64           // resourceVersion of the first event
 	held     map[string]bool // streams that wait before it
 }
 
-func (m *Merge) rule(_ int, machine *Machine) rule {
-	return &mergeRule{Merge: m, m: machine, from: counter{sel: m.From}, to: counter{sel: m.To}, held: map[string]bool{}}
+func (m *Merge) rule(b base) rule {
+	return &mergeRule{base: b, Merge: m, from: counter{sel: m.From}, to: counter{sel: m.To}, held: map[string]bool{}}
 }
 
 func (r *mergeRule) means(e Event) bool {
@@ -81,7 +80,7 @@ func (r *mergeRule) deliver(e Event, d *Delivery) {
 	if r.state == holding && e.ResourceVersion >= r.began {
 		r.held[e.Stream] = true
 		d.Held, d.Ahead = true, true
-		d.Rules = append(d.Rules, r.String())
+		d.Rules = append(d.Rules, r.line)
 	}
 	r.behind(e, &d.Effect)
 }
@@ -96,7 +95,7 @@ func (r *mergeRule) behind(e Event, fx *Effect) {
 	}
 	r.state = over
 	streams := r.held
-	fx.Actions = append(fx.Actions, Action{Do: DoCut, Fault: r.String(), Gone: true, cut: func(e Event) bool { return streams[e.Stream] }})
+	r.act(fx, Action{Do: DoCut, Gone: true, cut: func(e Event) bool { return streams[e.Stream] }})
 }
 
 func (r *mergeRule) closed(stream string) {
@@ -108,11 +107,11 @@ func (r *mergeRule) closed(stream string) {
 func (r *mergeRule) report() []Unmatched {
 	switch {
 	case r.state == waiting && r.to.seen >= max(r.To.N, 1) && r.To.N > 0:
-		return []Unmatched{{Fault: r.String(), Selector: "to " + quote(r.To.String()), Detail: "came before from " + quote(r.From.String())}}
+		return []Unmatched{r.unmet("to", r.To, 0, "came before from "+quote(r.From.String()))}
 	case r.state == waiting:
-		return []Unmatched{{Fault: r.String(), Selector: "from " + quote(r.From.String()), Seen: r.from.seen}}
+		return []Unmatched{r.unmet("from", r.From, r.from.seen, "")}
 	case r.state == holding:
-		return []Unmatched{{Fault: r.String(), Selector: "to " + quote(r.To.String()), Seen: r.to.seen}}
+		return []Unmatched{r.unmet("to", r.To, r.to.seen, "")}
 	}
 	return nil
 }

@@ -82,14 +82,18 @@ func (t *trigger) dropped(ticket Ticket) {
 	}
 }
 
-// unmatched reports a call that never came.
-func (t *trigger) unmatched(fault Fault, key string) []Unmatched {
-	u := Unmatched{Fault: fault.String(), Selector: key + " " + quote(t.Call.String()), Seen: t.count.seen}
+// expired: the moment, a time, has come.
+func (t *trigger) expired() { t.passed = true }
+
+// unmatched reports a moment that never came.
+func (t *trigger) unmatched(b *base, key string) []Unmatched {
 	switch {
-	case t.Call == (Selector{}) || t.passed:
+	case t.passed:
 		return nil
+	case t.Call == (Selector{}):
+		return []Unmatched{b.unfinished(key, t.Time, "did not come before the run ended")}
 	case t.ticket != 0:
-		u.Detail = "was not executed before the run or its client ended"
+		return []Unmatched{b.unmet(key, t.Call, t.count.seen, "was not executed before the run or its client ended")}
 	}
-	return []Unmatched{u}
+	return []Unmatched{b.unmet(key, t.Call, t.count.seen, "")}
 }

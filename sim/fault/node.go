@@ -158,6 +158,38 @@ func (f *fields) uint(key string, into *uint64) error {
 	return nil
 }
 
+// number reads a whole number, which may be below 0.
+func (f *fields) number(key string, into **int64) error {
+	n := f.take(key)
+	if n == nil {
+		return nil
+	}
+	v, err := strconv.ParseInt(n.Value, 10, 64)
+	if n.Kind != yaml.ScalarNode || err != nil {
+		return f.errorAt(n, "%s of %s is %q; want a whole number", key, f.what, n.Value)
+	}
+	*into = &v
+	return nil
+}
+
+// words reads a list of texts that is not empty.
+func (f *fields) words(key string, into *[]string) error {
+	n := f.take(key)
+	if n == nil {
+		return nil
+	}
+	if n.Kind != yaml.SequenceNode || len(n.Content) == 0 {
+		return f.errorAt(n, "%s of %s is a list, such as [a, b]", key, f.what)
+	}
+	for _, item := range n.Content {
+		if item.Kind != yaml.ScalarNode || item.Value == "" || strings.ContainsAny(item.Value, "\n\r") {
+			return f.errorAt(item, "%s of %s is a list of texts", key, f.what)
+		}
+		*into = append(*into, item.Value)
+	}
+	return nil
+}
+
 func (f *fields) boolean(key string, into *bool) error {
 	n := f.take(key)
 	if n == nil {
@@ -208,5 +240,10 @@ func quote(s string) string {
 	}
 	return strconv.Quote(s)
 }
+
+// word is a name as it stands in a plan.
+type word string
+
+func (w word) String() string { return string(w) }
 
 func (l *line) String() string { return l.kind + ": {" + strings.Join(l.parts, ", ") + "}" }

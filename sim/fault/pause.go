@@ -56,11 +56,11 @@ func parsePause(f *fields) (Fault, error) {
 }
 
 type pauseRule struct {
-	unmoved
+	base
 	*Pause
-	index  int
-	name   string
-	moment trigger
+	name    string
+	moment  trigger
+	resumed bool
 }
 
 // The deadlines of a pauseRule.
@@ -69,12 +69,12 @@ const (
 	stageResume
 )
 
-func (p *Pause) rule(index int, m *Machine) rule {
-	return &pauseRule{Pause: p, index: index, name: m.name(p.Process), moment: newTrigger(Moment{Call: p.From, Time: p.At})}
+func (p *Pause) rule(b base) rule {
+	return &pauseRule{base: b, Pause: p, name: b.m.name(p.Process), moment: newTrigger(Moment{Call: p.From, Time: p.At})}
 }
 
 func (r *pauseRule) begin(fx *Effect) {
-	r.moment.begin(fx, Deadline{Rule: r.index, stage: stagePause, What: r.name + " stands still", Fault: r.String()})
+	r.moment.begin(fx, r.deadline(stagePause, 0, r.name+" stands still"))
 }
 
 func (r *pauseRule) arrive(c Call, v *Verdict) { r.moment.arrive(c, v.Ticket) }
@@ -89,11 +89,23 @@ func (r *pauseRule) done(t Ticket, fx *Effect) {
 
 func (r *pauseRule) expire(stage int, fx *Effect) {
 	if stage == stageResume {
-		fx.Actions = append(fx.Actions, Action{Do: DoResume, Fault: r.String(), Process: r.name})
+		r.resumed = true
+		fx.Actions = append(fx.Actions, Action{Do: DoResume, Fault: r.line, Process: r.name})
 		return
 	}
-	fx.Actions = append(fx.Actions, Action{Do: DoPause, Fault: r.String(), Process: r.name})
-	fx.Begun = append(fx.Begun, Deadline{Rule: r.index, stage: stageResume, After: r.For, What: r.name + " goes on", Fault: r.String()})
+	r.moment.expired()
+	r.act(fx, Action{Do: DoPause, Process: r.name})
+	r.expect(fx, stageResume, r.For, r.name+" goes on")
 }
 
-func (r *pauseRule) report() []Unmatched { return r.moment.unmatched(r.Pause, "from") }
+func (r *pauseRule) report() []Unmatched {
+	key := "from"
+	if r.From == (Selector{}) {
+		key = "at"
+	}
+	unmet := r.moment.unmatched(&r.base, key)
+	if r.struck > 0 && !r.resumed {
+		unmet = append(unmet, r.unfinished("for", r.For, notOver))
+	}
+	return unmet
+}

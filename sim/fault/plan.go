@@ -15,14 +15,15 @@ type Plan struct {
 	Faults []Fault
 }
 
-// Fault is one alteration: an *Answer, *Crash, *Cut, *Hold, *Latency, *Merge, *Pause, *Restart or *Skip.
+// Fault is one alteration: an *Answer, *Crash, *Cut, *Hold, *Latency, *Merge, *Pause, *Quota, *Restart, *Schema,
+// *Skip, *Storage, *Token, *Unserve or *Webhook.
 type Fault interface {
 	// Kind is the fault's word in a plan.
 	Kind() string
 	// String is the fault's one-line form, as it stands in a plan after "- ".
 	String() string
 	// rule makes the fault's state for one run.
-	rule(index int, m *Machine) rule
+	rule(base) rule
 }
 
 // kinds are the faults that can be parsed.
@@ -34,14 +35,20 @@ var kinds = map[string]func(*fields) (Fault, error){
 	"latency": parseLatency,
 	"merge":   parseMerge,
 	"pause":   parsePause,
+	"quota":   parseQuota,
 	"restart": parseRestart,
+	"schema":  parseSchema,
 	"skip":    parseSkip,
+	"storage": parseStorage,
+	"token":   parseToken,
+	"unserve": parseUnserve,
+	"webhook": parseWebhook,
 }
 
 // NeedsWorld says whether a fault can be carried out only where time, the processes and each watch are the
 // world's: in a run on the virtual clock.
 func NeedsWorld(f Fault) bool {
-	return !slices.Contains([]string{"answer", "hold", "latency"}, f.Kind())
+	return !slices.Contains([]string{"answer", "hold", "latency", "quota", "storage", "token", "webhook"}, f.Kind())
 }
 
 // ProcessOf is the process that a fault names to do something to; "" for a fault that does nothing to processes.
@@ -70,7 +77,15 @@ func (e *Error) Error() string { return fmt.Sprintf("%s:%d: %s", e.File, e.Line,
 // BadInput marks the error as the user's input's fault.
 func (e *Error) BadInput() bool { return true }
 
-// Parse parses a plan. FILE is for messages. Errors are of type *Error.
+// ParseFile parses a plan that somebody has written: one that says nothing at all is a mistake.
+func ParseFile(file string, text []byte) (*Plan, error) {
+	if root, err := parseYAML(file, text); root == nil && err == nil {
+		return nil, &Error{file, 1, "the file holds no plan; want seed and faults, or faults: [] for none"}
+	}
+	return Parse(file, text)
+}
+
+// Parse parses a plan; an empty text is the empty plan. FILE is for messages. Errors are of type *Error.
 func Parse(file string, text []byte) (*Plan, error) {
 	root, err := parseYAML(file, text)
 	if err != nil {

@@ -83,7 +83,7 @@ func TestPlanErrors(t *testing.T) {
 		{"seed", "seed: -1", `p.yaml:1: seed of a plan is "-1"`},
 		{"two documents", "seed: 1\n---\nseed: 2", "p.yaml:"},
 		{"faults is no list", "faults:\n  hold: {}", "p.yaml:2: faults is no list"},
-		{"unknown fault", "faults:\n- hodl: {watch: pods}", `p.yaml:2: unknown fault "hodl"; known are answer, crash, cut, hold, latency, merge, pause, restart, skip`},
+		{"unknown fault", "faults:\n- hodl: {watch: pods}", `p.yaml:2: unknown fault "hodl"; known are answer, crash, cut, hold, latency, merge, pause, quota, restart, schema, skip, storage, token, unserve, webhook`},
 		{"later line", "seed: 1\nfaults:\n- hold: {watch: a}\n- crash: {process: operator}", `p.yaml:4: crash needs one of before, after and at`},
 		{"crash of whom", "faults:\n- crash: {at: 1s}", "p.yaml:2: crash needs process"},
 		{"crash of all", "faults:\n- crash: {process: \"*\", at: 1s}", "p.yaml:2: crash needs process"},
@@ -127,6 +127,25 @@ func TestPlanErrors(t *testing.T) {
 		{"no bounds", "faults:\n- latency: {request: \"*\"}", "p.yaml:2: latency needs between"},
 		{"bounds", "faults:\n- latency: {request: \"*\", between: [2s, 1s]}", "p.yaml:2: between of latency has the longer time first"},
 		{"duration", "faults:\n- latency: {request: \"*\", between: [1, 2]}", `p.yaml:2: between of latency is "1"; want a duration`},
+		{"commit of what", "faults:\n- storage: {at: 1s}", "p.yaml:2: storage needs commit"},
+		{"too slow a commit", "faults:\n- storage: {commit: 40s}", "p.yaml:2: commit of storage is 40s; the API server gives up on a call after 34s"},
+		{"a state ends twice", "faults:\n- storage: {commit: 1s, for: 1s, until: \"CREATE pods\"}", "p.yaml:2: storage has until and for"},
+		{"whose token", "faults:\n- token: {at: 1s}", "p.yaml:2: token needs client"},
+		{"quota of what", "faults:\n- quota: {request: \"UPDATE pods\"}", "p.yaml:2: quota needs request"},
+		{"webhook for what", "faults:\n- webhook: {fails: refused}", "p.yaml:2: webhook needs request"},
+		{"webhook fails how", "faults:\n- webhook: {request: \"*\", fails: badly}", `p.yaml:2: fails of webhook is "badly"`},
+		{"admission of a read", "faults:\n- webhook: {request: \"GET pods\", fails: refused}", "p.yaml:2: no admission webhook is asked about a GET"},
+		{"conversion that denies", "faults:\n- webhook: {request: \"GET pods\", fails: denied, conversion: true}", "p.yaml:2: a conversion webhook cannot deny"},
+		{"limit of a refusal", "faults:\n- webhook: {request: \"*\", fails: refused, after: 1s}", "p.yaml:2: after of webhook goes with"},
+		{"version", "faults:\n- unserve: {version: a/b/c}", `p.yaml:2: version of unserve is "a/b/c"`},
+		{"no version", "faults:\n- unserve: {at: 1s}", `p.yaml:2: version of unserve is ""`},
+		{"schema of what", "faults:\n- schema: {crd: pods, field: spec.x, required: true, at: 1s}", "p.yaml:2: schema needs crd"},
+		{"field", "faults:\n- schema: {crd: a.b, field: \"spec[0]\", required: true, at: 1s}", `p.yaml:2: field of schema is "spec[0]"`},
+		{"no demand", "faults:\n- schema: {crd: a.b, field: spec.x, at: 1s}", "p.yaml:2: schema demands one thing"},
+		{"two demands", "faults:\n- schema: {crd: a.b, field: spec.x, minimum: 1, removed: true, at: 1s}", "p.yaml:2: schema demands one thing"},
+		{"schema when", "faults:\n- schema: {crd: a.b, field: spec.x, minimum: 1}", "p.yaml:2: schema needs at"},
+		{"bound", "faults:\n- schema: {crd: a.b, field: spec.x, minimum: x, at: 1s}", `p.yaml:2: minimum of schema is "x"; want a whole number`},
+		{"enum", "faults:\n- schema: {crd: a.b, field: spec.x, enum: y, at: 1s}", "p.yaml:2: enum of schema is a list"},
 		{"latency of what", "faults:\n- latency: {between: [1s, 2s]}", "p.yaml:2: latency needs request or watch"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -192,12 +211,76 @@ func TestDocs(t *testing.T) {
 	}
 }
 
+// TestUnserveDiscovery: what is gone is in none of the documents by which clients find an API.
+func TestUnserveDiscovery(t *testing.T) {
+	for _, c := range []struct{ fault, path, doc, want string }{
+		{"unserve: {version: a.io/v1}", "/apis", `{"kind":"APIGroupList","groups":[{"name":"a.io","versions":[{"version":"v1"}]},{"name":"b.io","versions":[{"version":"v1"}]}]}`,
+			`{"groups":[{"name":"b.io","versions":[{"version":"v1"}]}],"kind":"APIGroupList"}`},
+		{"unserve: {version: a.io/v1}", "/apis/a.io", `{"kind":"APIGroup","name":"a.io","versions":[{"version":"v1"},{"version":"v2"}],"preferredVersion":{"version":"v1"}}`,
+			`{"kind":"APIGroup","name":"a.io","preferredVersion":{"version":"v2"},"versions":[{"version":"v2"}]}`},
+		{"unserve: {version: a.io/v1, resource: xs}", "/apis/a.io/v1", `{"kind":"APIResourceList","resources":[{"name":"xs"},{"name":"xs/status"},{"name":"ys"}]}`,
+			`{"kind":"APIResourceList","resources":[{"name":"ys"}]}`},
+		{"unserve: {version: a.io/v1, resource: xs}", "/apis", `{"kind":"APIGroupDiscoveryList","items":[{"metadata":{"name":"a.io"},"versions":[{"version":"v1","resources":[{"resource":"xs"},{"resource":"ys"}]}]}]}`,
+			`{"items":[{"metadata":{"name":"a.io"},"versions":[{"resources":[{"resource":"ys"}],"version":"v1"}]}],"kind":"APIGroupDiscoveryList"}`},
+		{"unserve: {version: v1}", "/api", `{"kind":"APIGroupDiscoveryList","items":[{"metadata":{},"versions":[{"version":"v1","resources":[{"resource":"pods"}]}]}]}`,
+			`{"items":[],"kind":"APIGroupDiscoveryList"}`},
+		{"unserve: {version: a.io/v1}", "/apis", `no JSON`, `no JSON`},
+	} {
+		f, err := ParseFault(c.fault)
+		if err != nil {
+			t.Fatal(err)
+		}
+		v := NewMachine(&Plan{Faults: []Fault{f}}, Options{}).Arrive(Call{Client: "op", Verb: "get", Path: c.path})
+		if v.Edit == nil {
+			t.Errorf("%s: %s is not edited", c.fault, c.path)
+			continue
+		}
+		if got := string(v.Edit([]byte(c.doc))); got != c.want {
+			t.Errorf("%s: %s becomes\n%s\nwant\n%s", c.fault, c.path, got, c.want)
+		}
+	}
+}
+
+// TestSchemaDemands: each demand changes the field's schema, or its parent's, and nothing else.
+func TestSchemaDemands(t *testing.T) {
+	const crd = `{"spec":{"versions":[{"schema":{"openAPIV3Schema":{"properties":{"spec":{"properties":{"size":{"type":"integer"}},"required":["name"]}}}}}]}}`
+	for _, c := range []struct{ demand, want string }{
+		{"minimum: -1", `{"properties":{"size":{"minimum":-1,"type":"integer"}},"required":["name"]}`},
+		{"maximum: 3", `{"properties":{"size":{"maximum":3,"type":"integer"}},"required":["name"]}`},
+		{"pattern: \"^a\"", `{"properties":{"size":{"pattern":"^a","type":"integer"}},"required":["name"]}`},
+		{"enum: [a, \"1\"]", `{"properties":{"size":{"enum":["a","1"],"type":"integer"}},"required":["name"]}`},
+		{"required: true", `{"properties":{"size":{"type":"integer"}},"required":["name","size"]}`},
+		{"removed: true", `{"properties":{},"required":["name"]}`},
+	} {
+		f, err := ParseFault("schema: {crd: a.b, field: spec.size, " + c.demand + ", at: 1s}")
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := f.(*Schema).alter([]byte(crd))
+		want := strings.Replace(crd, crd[strings.Index(crd, `{"properties":{"size"`):strings.Index(crd, `}}}}]}}`)], c.want, 1)
+		if err != nil || string(got) != want {
+			t.Errorf("%s: %v\n%s\nwant\n%s", c.demand, err, got, want)
+		}
+	}
+}
+
 func TestEmptyPlans(t *testing.T) {
 	for _, text := range []string{"", "# nothing\n", "{}", "faults:\n", "faults: []", "---\n"} {
 		p, err := Parse("p", []byte(text))
 		if err != nil || p.String() != "seed: 0\nfaults: []\n" {
 			t.Errorf("%q: %v, %v", text, p, err)
 		}
+	}
+}
+
+func TestEmptyFiles(t *testing.T) {
+	for _, text := range []string{"", "# nothing\n", "---\n"} {
+		if p, err := ParseFile("p.yaml", []byte(text)); err == nil || !strings.HasPrefix(err.Error(), "p.yaml:1: the file holds no plan") {
+			t.Errorf("%q: %v, %v", text, p, err)
+		}
+	}
+	if _, err := ParseFile("p.yaml", []byte("faults: []")); err != nil {
+		t.Error(err)
 	}
 }
 

@@ -123,6 +123,9 @@ func (s Selector) String() string {
 	return b.String()
 }
 
+// Means says whether the selector means the call, occurrences aside.
+func (s Selector) Means(c Call) bool { return s.matchCall(c) }
+
 // matchCall says whether the selector means c, occurrences aside. A selector without a subresource means the
 // object itself, unless it is for any call.
 func (s Selector) matchCall(c Call) bool {

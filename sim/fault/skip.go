@@ -46,19 +46,14 @@ func parseSkip(f *fields) (Fault, error) {
 }
 
 type skipRule struct {
-	unmoved
+	base
 	*Skip
-	index  int
 	moment trigger
 }
 
-func (s *Skip) rule(index int, _ *Machine) rule {
-	return &skipRule{Skip: s, index: index, moment: newTrigger(s.At)}
-}
+func (s *Skip) rule(b base) rule { return &skipRule{base: b, Skip: s, moment: newTrigger(s.At)} }
 
-func (r *skipRule) begin(fx *Effect) {
-	r.moment.begin(fx, Deadline{Rule: r.index, What: "the clock is moved on", Fault: r.String()})
-}
+func (r *skipRule) begin(fx *Effect) { r.moment.begin(fx, r.deadline(0, 0, "the clock is moved on")) }
 
 func (r *skipRule) arrive(c Call, v *Verdict) { r.moment.arrive(c, v.Ticket) }
 
@@ -71,7 +66,8 @@ func (r *skipRule) done(t Ticket, fx *Effect) {
 }
 
 func (r *skipRule) expire(_ int, fx *Effect) {
-	fx.Actions = append(fx.Actions, Action{Do: DoSkip, Fault: r.String(), Clock: r.Clock})
+	r.moment.expired()
+	r.act(fx, Action{Do: DoSkip, Clock: r.Clock})
 }
 
-func (r *skipRule) report() []Unmatched { return r.moment.unmatched(r.Skip, "at") }
+func (r *skipRule) report() []Unmatched { return r.moment.unmatched(&r.base, "at") }

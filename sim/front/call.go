@@ -2,16 +2,11 @@ package front
 
 import (
 	"context"
-	"encoding/json"
-	"errors"
 	"fmt"
 	"net/http"
 	"strconv"
 	"strings"
 	"time"
-
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/opreplay/opreplay/internal/apicall"
 	"github.com/opreplay/opreplay/sim"
@@ -56,6 +51,12 @@ func (e *exchange) lane() string {
 // unwanted reports whether the client is no longer there for the answer.
 func (e *exchange) unwanted() bool { return e.vanished || e.link.conn.Closed() }
 
+// Arrival is what a step of kind "request" is about.
+type Arrival struct {
+	Call   fault.Call
+	Ticket fault.Ticket // by which the plan knows it
+}
+
 // arrive puts a call that has been read on the agenda.
 func (d *Door) arrive(l *link, x *wire.Exchange) {
 	e := &exchange{link: l, x: x, out: newSink()}
@@ -67,7 +68,7 @@ func (d *Door) arrive(l *link, x *wire.Exchange) {
 	l.now = append(l.now, e)
 	d.o.Arrived(e.call)
 	d.after(d.o.Latency+e.verdict.Delay, sim.Item{
-		Lane: e.lane(), Kind: "request", Subject: e.String(), About: e.call, Rule: strings.Join(e.verdict.Rules, "; "),
+		Lane: e.lane(), Kind: "request", Subject: e.String(), About: Arrival{e.call, e.verdict.Ticket}, Rule: strings.Join(e.verdict.Rules, "; "),
 		Apply: func() error { return d.run(e) },
 	})
 }
@@ -83,11 +84,10 @@ func (d *Door) run(e *exchange) error {
 		// Its client is dead, and it is not executed.
 		return d.heed(d.o.Faults.Done(e.verdict.Ticket))
 	}
-	instead := e.verdict.Answer
 	var m wire.Handover
-	if instead == nil || instead.Committed {
+	if instead := e.verdict.Refusal; instead == nil || instead.Committed {
 		hint, done := d.o.Prepare(e.call, e.x.Request)
-		ctx := store.WithHint(store.WithPuller(context.Background(), e), hint)
+		ctx := store.WithHint(store.WithPuller(d.turn.With(context.Background()), e), hint)
 		ctx = store.WithClient(ctx, store.Client{UserAgent: e.x.Request.UserAgent(), User: e.link.client.User, Process: e.link.client.Process})
 		return d.await(e.x, e.x.Run(ctx, d.o.Handler), func(m wire.Handover) error {
 			done(m.Code)
@@ -102,15 +102,21 @@ func (d *Door) ran(e *exchange, m wire.Handover) error {
 	if m.Panic != "" {
 		return fmt.Errorf("the API server panicked: %s", m.Panic)
 	}
-	instead := e.verdict.Answer
+	instead := e.verdict.Refusal
 	d.remember(e.verdict, true)
 	fx := d.o.Faults.Done(e.verdict.Ticket)
 	latency := d.o.Latency
 	if instead != nil {
 		e.x.Cancel() // a watch, if it was one
 		e.stream = nil
-		m = refusal(e.call, instead)
-		latency += instead.Wait()
+		m = wire.Handover{Done: true}
+		if !instead.Lost() {
+			m.Code, m.Header, m.Body = instead.Answer()
+		}
+		latency += instead.Wait
+	} else if edit := e.verdict.Edit; edit != nil && m.Code == http.StatusOK {
+		m.Body = edit(m.Body)
+		m.Header.Del("Etag") // of the document as it was
 	}
 	d.Committed()
 	if e.unwanted() {
@@ -176,7 +182,7 @@ func (e *exchange) String() string {
 	return b.String()
 }
 
-func outcome(m wire.Handover, instead *fault.Answer) string {
+func outcome(m wire.Handover, instead *fault.Refusal) string {
 	switch {
 	case instead != nil && instead.Lost():
 		return "lost"
@@ -212,8 +218,8 @@ func ProcessOf(r *http.Request) string {
 func callOf(rec *apicall.Recording, client string) fault.Call {
 	t := rec.Target()
 	return fault.Call{
-		Client: client, Verb: t.Verb, Group: t.Group, Resource: t.Resource,
-		Namespace: t.Namespace, Name: t.Name, Subresource: t.Subresource,
+		Client: client, Verb: t.Verb, Group: t.Group, Version: t.Version, Resource: t.Resource,
+		Namespace: t.Namespace, Name: t.Name, Subresource: t.Subresource, Path: t.Path,
 	}
 }
 
@@ -234,35 +240,4 @@ func takeTimeout(r *http.Request) time.Duration {
 	u.RawQuery = q.Encode()
 	r.URL, r.RequestURI = &u, u.RequestURI()
 	return life
-}
-
-// refusal is the answer that a plan asks for, in the API server's own words.
-func refusal(c fault.Call, a *fault.Answer) wire.Handover {
-	err := refusalError(c, a)
-	status := err.Status()
-	status.Kind, status.APIVersion = "Status", "v1"
-	body, _ := json.Marshal(status) // a Status always marshals
-	h := http.Header{"Content-Type": {"application/json"}}
-	if s := retryAfter(a); s > 0 {
-		h.Set("Retry-After", strconv.Itoa(s))
-	}
-	return wire.Handover{Done: true, Code: int(status.Code), Header: h, Body: append(body, '\n')}
-}
-
-// retryAfter is in seconds, rounded up.
-func retryAfter(a *fault.Answer) int {
-	return int((a.RetryAfter + time.Second - 1) / time.Second)
-}
-
-func refusalError(c fault.Call, a *fault.Answer) *apierrors.StatusError {
-	resource := schema.GroupResource{Group: c.Group, Resource: c.Resource}
-	switch {
-	case a.Code == fault.CodeTimeout:
-		return apierrors.NewTimeoutError("request did not complete within the allotted timeout", 0)
-	case a.Status() == http.StatusConflict && c.Verb == "create":
-		return apierrors.NewAlreadyExists(resource, c.Name)
-	case a.Status() == http.StatusConflict:
-		return apierrors.NewConflict(resource, c.Name, errors.New("the object has been modified; please apply your changes to the latest version and try again"))
-	}
-	return apierrors.NewGenericServerResponse(a.Status(), c.Verb, resource, c.Name, "", retryAfter(a), true)
 }

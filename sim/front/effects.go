@@ -1,9 +1,16 @@
 package front
 
 import (
+	"bytes"
+	"context"
+	"encoding/json"
 	"fmt"
+	"io"
+	"net/http"
 	"slices"
 	"sort"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/opreplay/opreplay/sim"
 	"github.com/opreplay/opreplay/sim/fault"
@@ -92,10 +99,60 @@ func (d *Door) do(a fault.Action) error {
 		}
 		d.show(a)
 		d.Committed()
+	case fault.DoAlter:
+		if err := d.alter(a); err != nil {
+			return err
+		}
 	case fault.DoKill:
 		defer d.Disconnect(a.Process)
 	}
 	return d.o.Act(a)
+}
+
+// alterer is who makes the changes to objects that a plan wants.
+const alterer = "kubernetes-admin"
+
+// alter changes an object as an outsider does.
+func (d *Door) alter(a fault.Action) error {
+	outsider := d.Outsider(alterer, "system:masters")
+	code, object, err := exchangeOf(outsider, http.MethodGet, a.Path, nil)
+	if err != nil {
+		return err
+	}
+	if code != http.StatusOK {
+		return &fault.Unfit{Fault: a.Fault, Text: fmt.Sprintf("there is no %s in the run when it is to be changed", a.Path)}
+	}
+	if object, err = a.Alter(object); err != nil {
+		return err
+	}
+	code, answer, err := exchangeOf(outsider, http.MethodPut, a.Path, object)
+	if err != nil {
+		return err
+	}
+	if code != http.StatusOK {
+		var s metav1.Status
+		_ = json.Unmarshal(answer, &s) // what is no Status has no message
+		return &fault.Unfit{Fault: a.Fault, Text: fmt.Sprintf("the API server does not take the change (%d): %s", code, s.Message)}
+	}
+	return nil
+}
+
+// exchangeOf makes a call and reads its answer.
+func exchangeOf(via http.RoundTripper, method, path string, body []byte) (code int, answer []byte, err error) {
+	q, err := http.NewRequestWithContext(context.Background(), method, "http://world"+path, bytes.NewReader(body))
+	if err != nil {
+		return 0, nil, err
+	}
+	q.Header.Set("Content-Type", "application/json")
+	q.Header.Set("Accept", "application/json")
+	q.Header.Set("User-Agent", "kubectl")
+	resp, err := via.RoundTrip(q)
+	if err != nil {
+		return 0, nil, err
+	}
+	defer func() { _ = resp.Body.Close() }()
+	answer, err = io.ReadAll(resp.Body)
+	return resp.StatusCode, answer, err
 }
 
 // cut ends watches.
@@ -103,7 +160,8 @@ func (d *Door) cut(a fault.Action) {
 	for _, e := range slices.Clone(d.streams) {
 		info := e.stream.Info()
 		if !a.Matches(fault.Event{
-			Client: e.link.client.Process, Stream: e.lane(), Group: info.Resource.Group, Resource: info.Resource.Resource,
+			Client: e.link.client.Process, Stream: e.lane(),
+			Group: info.Resource.Group, Version: e.call.Version, Resource: info.Resource.Resource,
 		}) {
 			continue
 		}

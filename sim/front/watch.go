@@ -65,7 +65,8 @@ func (d *Door) schedule(e *exchange, latency time.Duration) {
 		return
 	}
 	info := e.stream.Info()
-	delivery := d.o.Faults.Deliver(e.event(ev))
+	about := e.event(ev)
+	delivery := d.o.Faults.Deliver(about)
 	if !e.asked {
 		e.asked, e.due = true, d.since(e, ev)+int64(d.o.Latency+delivery.Delay)
 		e.ahead, e.told = delivery.Ahead, ev.ResourceVersion
@@ -75,7 +76,7 @@ func (d *Door) schedule(e *exchange, latency time.Duration) {
 		at = sim.Never
 	}
 	e.next = d.o.World.At(at, sim.Item{
-		Lane: e.lane(), Kind: "deliver", Rule: strings.Join(delivery.Rules, "; "),
+		Lane: e.lane(), Kind: "deliver", About: about, Rule: strings.Join(delivery.Rules, "; "),
 		Subject: fmt.Sprintf("%s %s %s@%d to %s", ev.Type, info.Resource.Resource,
 			strings.TrimPrefix(ev.Namespace+"/"+ev.Name, "/"), ev.ResourceVersion, e.link.client.Process),
 		Apply: func() error { return d.deliver(e) },
@@ -95,7 +96,7 @@ func (e *exchange) event(ev store.Event) fault.Event {
 	}
 	return fault.Event{
 		Client: e.link.client.Process, Stream: e.lane(), Type: kind,
-		Group: info.Resource.Group, Resource: info.Resource.Resource, Namespace: ev.Namespace, Name: ev.Name,
+		Group: info.Resource.Group, Version: e.call.Version, Resource: info.Resource.Resource, Namespace: ev.Namespace, Name: ev.Name,
 		ResourceVersion: int64(ev.ResourceVersion),
 	}
 }
