@@ -42,7 +42,10 @@ type virtualRun struct {
 	// first is the virtual time of the operator's first call; 0 before it.
 	first int64
 
-	ends []Ended // of processes that came back
+	ends  []Ended   // of processes that came back
+	began time.Time // by the wall's clock, as are the next two
+	call1 time.Time // the first call
+	sync1 time.Time // the first write
 
 	machine  *fault.Machine
 	rows     *apicall.Tap    // of the whole cluster's record
@@ -132,8 +135,11 @@ func (v *virtualRun) observeAll() error {
 
 // arrived is told of every call when it arrives: the first one starts the script.
 func (v *virtualRun) arrived(c fault.Call) {
+	if v.sync1.IsZero() && v.first != 0 && v.processes[c.Client] != nil && isWrite(c.Verb) {
+		v.sync1 = time.Now()
+	}
 	if v.first == 0 && v.processes[c.Client] != nil {
-		v.first = v.world.Nanos()
+		v.first, v.call1 = v.world.Nanos(), time.Now()
 		v.stage.start()
 		v.door.Begin()
 	}
@@ -183,7 +189,7 @@ func (v *virtualRun) refused(_ *virtual.Process, _ string, addr netip.AddrPort) 
 
 // play runs the operators and the outsiders to the end.
 func (v *virtualRun) play(ctx context.Context) (*Result, error) {
-	v.stage = newVirtualStage(v)
+	v.stage, v.began = newVirtualStage(v), time.Now()
 	for _, op := range v.ops {
 		if err := v.start(op); err != nil {
 			return nil, err
@@ -289,8 +295,13 @@ func (v *virtualRun) stop(ctx context.Context) error {
 	return nil
 }
 
-// account says what the supervisor counted.
+// account says what the supervisor counted, and where the time went.
 func (v *virtualRun) account(result *Result) {
+	synced := v.sync1
+	if synced.IsZero() {
+		synced = time.Now()
+	}
+	result.Parts = Parts{Start: v.call1.Sub(v.began), Sync: synced.Sub(v.call1), Run: time.Since(synced)}
 	stats := v.sup.Stats()
 	result.WorldSteps = v.world.Steps()
 	result.Traps, result.Jumps = stats.Traps, stats.Jumps
