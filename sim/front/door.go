@@ -66,7 +66,6 @@ type Door struct {
 	notes    []string
 	calls    []*callOut // under way, in the order in which they began
 	called   int
-	turn     wire.Turn // of the API server's handlers
 }
 
 // link is one connection.
