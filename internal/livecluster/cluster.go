@@ -359,3 +359,12 @@ func (c *Cluster) writeKubeconfig(path string, config *rest.Config) error {
 	}
 	return nil
 }
+
+// PIDs are the servers' processes, by name (Etcd, APIServer …): for those who measure them.
+func (c *Cluster) PIDs() map[string]int {
+	pids := map[string]int{}
+	for _, p := range c.servers {
+		pids[p.name] = p.cmd.Process.Pid
+	}
+	return pids
+}

@@ -48,8 +48,9 @@
 //     the network as they are.
 //   - Authorization allows everything; impersonation headers are ignored.
 //   - A watch without timeoutSeconds ends after 30 to 60 minutes of the wall clock, as in a real cluster.
-//   - Lists at resourceVersion 0 give the newest state; a real server's watch cache may lag. Bookmarks come when store.Store.Bookmark is called, events expire when
-//     store.Store.Expire is called.
+//   - Lists at resourceVersion 0 give the newest state; a real server's watch cache may lag. Bookmarks come
+//     when store.Store.Bookmark is called, events expire when store.Store.Expire is called.
+//   - Answers are not compressed, whatever the client accepts.
 //   - The groups apiregistration.k8s.io (APIService), internal.apiserver.k8s.io and storagemigration.k8s.io
 //     are not served, nor componentstatuses, nor versions that Kubernetes 1.37 no longer serves. No
 //     ServiceCIDR and IPAddress objects are made for Services. IPv4 only.

@@ -85,6 +85,28 @@ type change struct {
 type journal struct {
 	changes []*change
 	dropped int // changes compacted away; cursors count them
+	bare    int // changes before this cursor keep no decoded forms of what they replaced
+}
+
+// fullChanges is how many of a journal's newest changes keep the decoded forms of what they replaced, for
+// watches that begin a little in the past.
+const fullChanges = 32
+
+// shed drops decoded forms that are five times as large as what is stored: those of objects that were replaced,
+// once every stream has passed the change, that is the cursor PASSED. What still needs one decodes it again.
+func (j *journal) shed(passed int) {
+	for passed = min(passed, j.end()-fullChanges); j.bare < passed; j.bare++ {
+		if j.bare < j.dropped {
+			continue
+		}
+		c := j.changes[j.bare-j.dropped]
+		if c.before != nil {
+			c.before.forms.Store(nil)
+		}
+		if c.gone != nil {
+			c.gone.forms.Store(nil)
+		}
+	}
 }
 
 func (j *journal) end() int { return j.dropped + len(j.changes) }
@@ -122,7 +144,7 @@ func (s *state) fork() state {
 	f.objects, f.counts, f.expiries = s.objects.Copy(), s.counts.Copy(), s.expiries.Copy()
 	f.journals = maps.Clone(s.journals)
 	for k, j := range f.journals {
-		f.journals[k] = &journal{changes: slices.Clip(j.changes), dropped: j.dropped}
+		f.journals[k] = &journal{changes: slices.Clip(j.changes), dropped: j.dropped, bare: j.bare}
 	}
 	return f
 }

@@ -136,11 +136,14 @@ func (s *Store) commit(r *resource, key string, before, after *entry, rev uint64
 	}
 	j := s.state.journal(r.prefix)
 	j.changes = append(j.changes, c)
+	passed := j.end()
 	for _, w := range s.streams {
 		if w.r.prefix == r.prefix {
+			passed = min(passed, w.cursor)
 			w.wakeUp()
 		}
 	}
+	j.shed(passed)
 	return c
 }
 

@@ -491,3 +491,45 @@ func BenchmarkStore(b *testing.B) {
 		}
 	})
 }
+
+// History is kept as it is stored; what was decoded of it goes once everybody has been told.
+func TestHistoryKeepsNoDecodedForms(t *testing.T) {
+	f := newFixture(t, Options{})
+	f.create(t.Context(), "a")
+	w := f.watch(t.Context(), "0")
+	defer w.Stop()
+	const changes = 3 * fullChanges
+	read := func(n int) {
+		for range n {
+			<-w.ResultChan()
+		}
+	}
+	kept := func() (n int) {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		for _, c := range f.state.journal(f.pods.prefix).changes {
+			if c.before != nil && c.before.forms.Load() != nil {
+				n++
+			}
+		}
+		return n
+	}
+	read(1)
+	for range changes {
+		f.update("a", func(p *example.Pod) {
+			p.Labels = map[string]string{"n": f.GenerateName(example.Resource("pods"), "", "n")}
+		})
+		read(1)
+	}
+	// The stream may have one event still in hand when the next commit looks where it stands.
+	if n := kept(); n > fullChanges+1 {
+		t.Errorf("%d of %d replaced versions keep their decoded form, want at most %d", n, changes, fullChanges+1)
+	}
+	old := f.watch(t.Context(), "2")
+	defer old.Stop()
+	for range changes {
+		if ev := <-old.ResultChan(); ev.Type != watch.Modified {
+			t.Fatalf("a watch of the past gets %v", ev)
+		}
+	}
+}
