@@ -23,6 +23,7 @@ import (
 type Ended struct {
 	Name string        `json:"name"`
 	At   time.Duration `json:"atNanoseconds"` // since the operator's first call
+	Time time.Time     `json:"time"`          // by the run's clock
 	Exit string        `json:"exit"`
 	Code int           `json:"code"`
 }
@@ -61,7 +62,7 @@ func (v *virtualRun) revive() {
 				n++
 			}
 		}
-		v.ends = append(v.ends, Ended{Name: g.op.Name, At: v.elapsed(), Exit: exit.String(), Code: exit.Code})
+		v.ends = append(v.ends, Ended{Name: g.op.Name, At: v.elapsed(), Time: v.world.Now(), Exit: exit.String(), Code: exit.Code})
 		v.decide("process", "end "+g.op.Name+": "+exit.String(), "")
 		v.world.After(revival(n), sim.Item{Kind: "process", Subject: g.op.Name + " is started again", Apply: func() error {
 			if !g.ended() || v.ending {
