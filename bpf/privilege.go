@@ -1,0 +1,65 @@
+package bpf
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"os"
+	"strconv"
+	"strings"
+)
+
+// Capabilities by their numbers in linux/capability.h.
+const (
+	capSysPtrace = 19
+	capSysAdmin  = 21
+	capPerfmon   = 38
+	capBPF       = 39
+)
+
+// Check says in one sentence which privileges are missing to load programs and to sample, before the kernel
+// says it in its own words: nil if none is. PEEK asks for those to look at another user's process, too.
+func Check(peek bool) error {
+	f, err := os.Open("/proc/self/status")
+	if err != nil {
+		return fmt.Errorf("eBPF recording needs Linux: %w", err)
+	}
+	defer func() { _ = f.Close() }()
+	effective, err := effectiveCaps(f)
+	if err != nil {
+		return err
+	}
+	return missing(effective, peek)
+}
+
+func missing(effective uint64, peek bool) error {
+	has := func(c int) bool { return effective>>c&1 != 0 }
+	var names []string
+	if !has(capBPF) && !has(capSysAdmin) {
+		names = append(names, "CAP_BPF")
+	}
+	if !has(capPerfmon) && !has(capSysAdmin) {
+		names = append(names, "CAP_PERFMON")
+	}
+	if peek && !has(capSysPtrace) {
+		names = append(names, "CAP_SYS_PTRACE (another user's process)")
+	}
+	if len(names) == 0 {
+		return nil
+	}
+	return fmt.Errorf("eBPF recording lacks %s: run as root, or grant them to this program (setcap)", strings.Join(names, " and "))
+}
+
+// effectiveCaps reads the effective capabilities of a process's status (proc_pid_status(5)).
+func effectiveCaps(status io.Reader) (uint64, error) {
+	lines := bufio.NewScanner(status)
+	for lines.Scan() {
+		if v, ok := strings.CutPrefix(lines.Text(), "CapEff:"); ok {
+			return strconv.ParseUint(strings.TrimSpace(v), 16, 64)
+		}
+	}
+	if err := lines.Err(); err != nil {
+		return 0, err
+	}
+	return 0, fmt.Errorf("the process's status names no capabilities")
+}

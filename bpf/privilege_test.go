@@ -1,0 +1,61 @@
+package bpf
+
+import (
+	"strings"
+	"testing"
+)
+
+func TestMissingPrivilegesAreNamedInOneSentence(t *testing.T) {
+	for _, c := range []struct {
+		caps uint64
+		peek bool
+		want string // "" for none
+	}{
+		{1<<capBPF | 1<<capPerfmon, false, ""},
+		{1 << capSysAdmin, false, ""},
+		{1 << capBPF, false, "lacks CAP_PERFMON:"},
+		{0, true, "lacks CAP_BPF and CAP_PERFMON and CAP_SYS_PTRACE (another user's process):"},
+		{1 << capSysAdmin, true, "lacks CAP_SYS_PTRACE"},
+	} {
+		err := missing(c.caps, c.peek)
+		if got := ""; err != nil {
+			got = err.Error()
+			if c.want == "" || !strings.Contains(got, c.want) {
+				t.Errorf("%#x: %s", c.caps, got)
+			}
+		} else if c.want != "" {
+			t.Errorf("%#x: nothing missing", c.caps)
+		}
+	}
+	caps, err := effectiveCaps(strings.NewReader("Name:\tx\nCapEff:\t000001ffffffffff\n"))
+	if err != nil || caps != 0x1ffffffffff {
+		t.Errorf("%#x, %v", caps, err)
+	}
+	if _, err := effectiveCaps(strings.NewReader("Name:\tx\n")); err == nil {
+		t.Error("no capabilities, and no error")
+	}
+}
+
+func TestLayoutIsKnownByRelease(t *testing.T) {
+	for version, want := range map[string]bool{
+		"go1.26.8": true, "go1.23": true, "go1.24.1 X:nocoverageredesign": true, "go1.26-custom": true,
+		"go1.19.3": false, "go1.260": false, "devel go1.27-abc": false, "": false,
+	} {
+		if _, ok := layoutOf(version); ok != want {
+			t.Errorf("%q: known is %t", version, ok)
+		}
+	}
+}
+
+func TestDamagedSamples(t *testing.T) {
+	whole := make([]byte, sampleHead+16)
+	whole[20], whole[24] = 8, 8
+	if s, err := parseSample(whole); err != nil || len(s.User) != 1 || len(s.Kernel) != 1 {
+		t.Errorf("%v, %v", s, err)
+	}
+	for n := range whole {
+		if _, err := parseSample(whole[:n]); err == nil {
+			t.Errorf("%d of %d bytes were enough", n, len(whole))
+		}
+	}
+}

@@ -1,0 +1,192 @@
+package bpf
+
+import (
+	"bufio"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/opreplay/opreplay/bpf/symbols"
+)
+
+// sampler skips where the kernel does not let us, and says what is missing.
+func sampler(t testing.TB, o SamplerOptions) *Sampler {
+	t.Helper()
+	if err := Check(false); err != nil {
+		t.Skipf("SKIPPED: %v", err)
+	}
+	s, err := NewSampler(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return s
+}
+
+// spin runs testdata/spin, stripped, and returns its process and the goroutine that burns.
+func spin(t testing.TB, flags ...string) (pid int, goid uint64) {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "spin")
+	build := exec.Command("go", append(append([]string{"build", "-ldflags=-s -w"}, flags...), "-o", path, "./testdata/spin")...)
+	build.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("go build: %v\n%s", err, out)
+	}
+	cmd := exec.Command(path)
+	stdin, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	stdout, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = stdin.Close()
+		_ = cmd.Wait()
+	})
+	line := bufio.NewScanner(stdout)
+	if !line.Scan() {
+		t.Fatal("the guest printed nothing")
+	}
+	if goid, err = strconv.ParseUint(line.Text(), 10, 64); err != nil {
+		t.Fatal(err)
+	}
+	return cmd.Process.Pid, goid
+}
+
+// The processor time of a stripped program is found where it is burnt: goroutine, function, inlined callee,
+// and a whole stack up to the goroutine's root.
+func TestSamplesNameTheGoroutineAndTheFunctionThatBurns(t *testing.T) {
+	for name, flags := range map[string][]string{"static": nil, "pie": {"-buildmode=pie"}} {
+		t.Run(name, func(t *testing.T) {
+			s := sampler(t, SamplerOptions{Hz: 997})
+			pid, goid := spin(t, flags...)
+			p, err := symbols.OpenProcess(pid)
+			if err != nil {
+				t.Fatal(err)
+			}
+			known, err := s.Follow(pid)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !known {
+				t.Fatalf("the goroutines of %s are not known", GoVersion(pid))
+			}
+			const want = 300
+			burning, whole, inlined := 0, 0, 0
+			for range want {
+				x, err := s.Next(t.Context())
+				if err != nil {
+					t.Fatal(err)
+				}
+				if x.PID != pid {
+					t.Fatalf("a sample of process %d, which nobody follows", x.PID)
+				}
+				var names []string
+				for _, f := range p.Stack(x.User, x.Top) {
+					names = append(names, f.Function)
+				}
+				stack := strings.Join(names, " ")
+				if !strings.Contains(stack, "main.work main.main.func2 runtime.goexit") {
+					continue
+				}
+				if burning++; x.GoID == goid {
+					whole++
+				}
+				if strings.HasPrefix(stack, "main.mix main.work") {
+					inlined++
+				}
+			}
+			if burning < want*95/100 {
+				t.Errorf("%d of %d samples lie in main.work", burning, want)
+			}
+			if whole != burning {
+				t.Errorf("%d of %d samples in main.work are of goroutine %d", whole, burning, goid)
+			}
+			if inlined < want/20 {
+				t.Errorf("%d of %d samples show main.mix, inlined", inlined, want)
+			}
+		})
+	}
+}
+
+func TestNobodyIsSampledWhoIsNotFollowed(t *testing.T) {
+	s := sampler(t, SamplerOptions{Hz: 997})
+	stranger, _ := spin(t)
+	pid, _ := spin(t)
+	if _, err := s.Follow(stranger); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Unfollow(stranger); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Unfollow(stranger); err != nil {
+		t.Errorf("a second time: %v", err)
+	}
+	if _, err := s.Follow(pid); err != nil {
+		t.Fatal(err)
+	}
+	for range 100 {
+		x, err := s.Next(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if x.PID != pid {
+			t.Fatalf("a sample of process %d, which nobody follows", x.PID)
+		}
+	}
+}
+
+// Nobody reads: the ring fills, and what it has no room for is counted. What is read and what is lost is all
+// there was.
+func TestLostSamplesAreCounted(t *testing.T) {
+	s := sampler(t, SamplerOptions{Hz: 10000, ringBytes: 1 << 16})
+	pid, _ := spin(t)
+	if _, err := s.Follow(pid); err != nil {
+		t.Fatal(err)
+	}
+	for {
+		_, lost, err := s.Counted()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if lost >= 100 {
+			break
+		}
+		if t.Context().Err() != nil {
+			t.Fatal(t.Context().Err())
+		}
+	}
+	if err := s.Unfollow(pid); err != nil {
+		t.Fatal(err)
+	}
+	taken, lost, err := s.Counted()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range taken - lost {
+		if _, err := s.Next(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n := s.ring.AvailableBytes(); n != 0 {
+		t.Errorf("%d bytes of samples more than were taken", n)
+	}
+}
+
+func TestOptions(t *testing.T) {
+	if _, err := NewSampler(SamplerOptions{Hz: -1}); err == nil || !strings.Contains(err.Error(), "between 1 and 10,000") {
+		t.Errorf("-1 Hz: %v", err)
+	}
+}
