@@ -23,7 +23,6 @@ import (
 	"k8s.io/apiserver/pkg/admission"
 	"k8s.io/apiserver/pkg/authorization/authorizerfactory"
 	"k8s.io/apiserver/pkg/endpoints/discovery/aggregated"
-	openapinamer "k8s.io/apiserver/pkg/endpoints/openapi"
 	"k8s.io/apiserver/pkg/registry/generic"
 	genericapiserver "k8s.io/apiserver/pkg/server"
 	genericfilters "k8s.io/apiserver/pkg/server/filters"
@@ -33,7 +32,6 @@ import (
 	restclient "k8s.io/client-go/rest"
 	"k8s.io/kubernetes/pkg/api/legacyscheme"
 	api "k8s.io/kubernetes/pkg/apis/core"
-	generatedopenapi "k8s.io/kubernetes/pkg/generated/openapi"
 
 	"github.com/opreplay/opreplay/sim/store"
 )
@@ -49,11 +47,14 @@ type Server struct {
 
 	crds    *crdserver.CustomResourceDefinitions
 	builtin *genericapiserver.GenericAPIServer
-	inner   http.Handler // what the server's own requests go to
-	front   http.Handler // what external ones go to
-	tokens  *tokens
-	stop    context.CancelFunc
-	closed  sync.Once
+
+	definitions *definitions
+
+	inner  http.Handler // what the server's own requests go to
+	front  http.Handler // what external ones go to
+	tokens *tokens
+	stop   context.CancelFunc
+	closed sync.Once
 
 	requests        atomic.Uint64
 	builtinVersions map[metav1.GroupVersion]bool
@@ -97,8 +98,8 @@ func (s *Server) start(ctx, run context.Context) error {
 	if err != nil {
 		return err
 	}
-	s.inner = prepared.Handler
-	s.front = external(s.version(s.groupList(s.openAPI(s.settling(prepared.Handler)))), &s.requests)
+	s.inner = s.definitions.documented(s.builtin, prepared.Handler)
+	s.front = external(s.version(s.groupList(s.openAPI(s.settling(s.inner)))), &s.requests)
 	s.builtin.RunPostStartHooks(run)
 	if err := s.ready(ctx); err != nil {
 		// A hook that is stopped half-way has failed, and the API server's code ends the process then.
@@ -125,6 +126,7 @@ func (s *Server) assemble() (*genericapiserver.GenericAPIServer, error) {
 	if err != nil {
 		return nil, err
 	}
+	s.definitions = newDefinitions(s.opts.Version)
 	groups := aggregated.NewResourceManager("apis")
 	custom, err := s.customConfig(groups, admit)
 	if err != nil {
@@ -140,6 +142,7 @@ func (s *Server) assemble() (*genericapiserver.GenericAPIServer, error) {
 	config := s.baseConfig(genericapiserver.NewConfig(legacyscheme.Codecs), groups, admit)
 	config.MergedResourceConfig = b.enabled
 	config.RESTOptionsGetter = b.options
+	config.SkipOpenAPIInstallation = true
 	if s.builtin, err = config.Complete(nil).New("kube-apiserver", s.crds.GenericAPIServer); err != nil {
 		return nil, err
 	}
@@ -147,6 +150,7 @@ func (s *Server) assemble() (*genericapiserver.GenericAPIServer, error) {
 		return nil, err
 	}
 	prepared := s.builtin.PrepareRun()
+	s.definitions.installed()
 	return prepared.GenericAPIServer, nil
 }
 
@@ -164,11 +168,7 @@ func (s *Server) baseConfig(c *genericapiserver.Config, groups aggregated.Resour
 		sets.NewString("watch", "proxy"), sets.NewString("attach", "exec", "proxy", "log", "portforward"))
 	c.EnableProfiling, c.EnableMetrics = false, false
 	c.FlowControl, c.StorageObjectCountTracker = nil, nil
-	namer := openapinamer.NewDefinitionNamer(legacyscheme.Scheme, crdserver.Scheme)
-	c.OpenAPIConfig = genericapiserver.DefaultOpenAPIConfig(generatedopenapi.GetOpenAPIDefinitions, namer)
-	c.OpenAPIConfig.Info.Title, c.OpenAPIConfig.Info.Version = "Kubernetes", s.opts.Version
-	c.OpenAPIV3Config = genericapiserver.DefaultOpenAPIV3Config(generatedopenapi.GetOpenAPIDefinitions, namer)
-	c.OpenAPIV3Config.Info.Title, c.OpenAPIV3Config.Info.Version = "Kubernetes", s.opts.Version
+	c.OpenAPIConfig, c.OpenAPIV3Config = s.definitions.v2, s.definitions.v3
 	return c
 }
 

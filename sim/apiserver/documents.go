@@ -1,0 +1,55 @@
+package apiserver
+
+import (
+	"net/http"
+	"strings"
+	"sync"
+
+	crdserver "k8s.io/apiextensions-apiserver/pkg/apiserver"
+	openapinamer "k8s.io/apiserver/pkg/endpoints/openapi"
+	genericapiserver "k8s.io/apiserver/pkg/server"
+	"k8s.io/apiserver/pkg/server/routes"
+	openapicommon "k8s.io/kube-openapi/pkg/common"
+	"k8s.io/kubernetes/pkg/api/legacyscheme"
+	generatedopenapi "k8s.io/kubernetes/pkg/generated/openapi"
+)
+
+// definitions are what OpenAPI documents, and the schemas of server-side apply, are made of. Making them takes
+// tens of milliseconds and megabytes, so both servers share them, and those of a document are made when somebody
+// asks for one: kubectl does, operators hardly ever.
+type definitions struct {
+	v2   *openapicommon.Config
+	v3   *openapicommon.OpenAPIV3Config
+	once sync.Once
+}
+
+func newDefinitions(version string) *definitions {
+	namer := openapinamer.NewDefinitionNamer(legacyscheme.Scheme, crdserver.Scheme)
+	d := &definitions{
+		v2: genericapiserver.DefaultOpenAPIConfig(generatedopenapi.GetOpenAPIDefinitions, namer),
+		v3: genericapiserver.DefaultOpenAPIV3Config(generatedopenapi.GetOpenAPIDefinitions, namer),
+	}
+	d.v2.Info.Title, d.v2.Info.Version = "Kubernetes", version
+	d.v3.Info.Title, d.v3.Info.Version = "Kubernetes", version
+	return d
+}
+
+// installed is called when all kinds are: from now on only documents need the definitions, and can make them.
+func (d *definitions) installed() { d.v3.Definitions = nil }
+
+// documented makes a server's own documents before it is asked for one. Its configuration must have
+// SkipOpenAPIInstallation set.
+func (d *definitions) documented(s *genericapiserver.GenericAPIServer, h http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if strings.HasPrefix(r.URL.Path, "/openapi/") {
+			d.once.Do(func() { d.install(s) })
+		}
+		h.ServeHTTP(w, r)
+	})
+}
+
+func (d *definitions) install(s *genericapiserver.GenericAPIServer) {
+	container, mux := s.Handler.GoRestfulContainer, s.Handler.NonGoRestfulMux
+	s.OpenAPIVersionedService, s.StaticOpenAPISpec = routes.OpenAPI{Config: d.v2}.InstallV2(container, mux)
+	s.OpenAPIV3VersionedService = routes.OpenAPI{V3Config: d.v3}.InstallV3(container, mux)
+}
