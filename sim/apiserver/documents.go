@@ -42,14 +42,17 @@ func (d *definitions) installed() { d.v3.Definitions = nil }
 func (d *definitions) documented(s *genericapiserver.GenericAPIServer, h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if strings.HasPrefix(r.URL.Path, "/openapi/") {
-			d.once.Do(func() { d.install(s) })
+			d.ensure(s)
 		}
 		h.ServeHTTP(w, r)
 	})
 }
 
-func (d *definitions) install(s *genericapiserver.GenericAPIServer) {
-	container, mux := s.Handler.GoRestfulContainer, s.Handler.NonGoRestfulMux
-	s.OpenAPIVersionedService, s.StaticOpenAPISpec = routes.OpenAPI{Config: d.v2}.InstallV2(container, mux)
-	s.OpenAPIV3VersionedService = routes.OpenAPI{V3Config: d.v3}.InstallV3(container, mux)
+// ensure makes them, once.
+func (d *definitions) ensure(s *genericapiserver.GenericAPIServer) {
+	d.once.Do(func() {
+		container, mux := s.Handler.GoRestfulContainer, s.Handler.NonGoRestfulMux
+		s.OpenAPIVersionedService, s.StaticOpenAPISpec = routes.OpenAPI{Config: d.v2}.InstallV2(container, mux)
+		s.OpenAPIV3VersionedService = routes.OpenAPI{V3Config: d.v3}.InstallV3(container, mux)
+	})
 }
