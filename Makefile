@@ -11,7 +11,8 @@ HEAVY_PATHS = sim/apiserver|sim/store|sim/front|sim/actor|sim/cluster|replay|cmd
 HEAVY = $(shell go list ./... | grep -E '/($(HEAVY_PATHS))(/|$$)')
 LIGHT = $(shell go list ./... | grep -v -E '/($(HEAVY_PATHS))(/|$$)')
 CHECK = 100
-ZOO   = statusloop statusrace orphanfinalizer
+ZOO   = statusloop statusrace orphanfinalizer \
+        halfcreate staleclaim doublecreate earlyrelease fatalconflict
 
 .DEFAULT_GOAL := help
 

@@ -2,11 +2,17 @@
 // same binary, its mended twin. README.md in this folder has the table of faults. Each operator is a
 // program of its own in the folder of its name, and depends on nothing of this project.
 //
-// This package knows what there is: names, custom resource definitions, and what the analysis is expected
+// Some faults show in any run: a detector finds them. The others show under the right timing only, which is in
+// the operator's plan.yaml.
+//
+// This package knows what there is: names, custom resource definitions, plans, and what the analysis is expected
 // to find. Package scenario knows what a user does to each.
 package operators
 
-import _ "embed"
+import (
+	"embed"
+	"fmt"
+)
 
 // Operator is one pair of the zoo.
 type Operator struct {
@@ -14,28 +20,48 @@ type Operator struct {
 	Name string
 	// Fault is what is wrong with it, in a few words.
 	Fault string
-	// Finding is the name of the detector that must report the fault.
+	// Finding is the name of the detector that must report the fault in any run; "" where a plain run is well.
 	Finding string
 	// CRDs are its custom resource definitions, YAML documents.
 	CRDs []byte
+	// Plan is the timing that the fault needs to show, as opsim replay --plan takes it; nil where it needs none.
+	Plan []byte
+	// Replicas is how many processes of it the plan is about: NAME, NAME-2, …; 0 is one.
+	Replicas int
 }
 
-var (
-	//go:embed statusloop/crd.yaml
-	statusloopCRDs []byte
-	//go:embed statusrace/crd.yaml
-	statusraceCRDs []byte
-	//go:embed orphanfinalizer/crd.yaml
-	orphanfinalizerCRDs []byte
-)
+//go:embed */crd.yaml */plan.yaml
+var files embed.FS
 
 // Zoo is every pair, in the order in which they are shown.
 func Zoo() []Operator {
-	return []Operator{
-		{"statusloop", "writes its status with a fresh time on every pass", "self-loop", statusloopCRDs},
-		{"statusrace", "two controllers write one status from stale copies", "lost-status", statusraceCRDs},
-		{"orphanfinalizer", "gives up its clean-up when the owner is gone", "finalizer-hang", orphanfinalizerCRDs},
+	all := []Operator{
+		{Name: "statusloop", Fault: "writes its status with a fresh time on every pass", Finding: "self-loop"},
+		{Name: "statusrace", Fault: "two controllers write one status from stale copies", Finding: "lost-status"},
+		{Name: "orphanfinalizer", Fault: "gives up its clean-up when the owner is gone", Finding: "finalizer-hang"},
+		{Name: "halfcreate", Fault: "makes the second of two objects only where it made the first"},
+		{Name: "staleclaim", Fault: "deletes by name what belongs to a later object of that name"},
+		{Name: "doublecreate", Fault: "creates again what its cache does not show yet"},
+		{Name: "earlyrelease", Fault: "lets go of an object when its cache shows no dependents"},
+		{Name: "fatalconflict", Fault: "gives up for good when a write conflicts"},
 	}
+	for i := range all {
+		o := &all[i]
+		o.CRDs = mustRead(o.Name + "/crd.yaml")
+		if o.Finding == "" {
+			o.Plan = mustRead(o.Name + "/plan.yaml")
+		}
+	}
+	return all
+}
+
+// mustRead reads a file that is part of the binary.
+func mustRead(name string) []byte {
+	content, err := files.ReadFile(name)
+	if err != nil {
+		panic(fmt.Sprintf("examples/operators: %v", err)) // TestZoo
+	}
+	return content
 }
 
 // Find returns the operator of that name.

@@ -14,13 +14,17 @@ import (
 
 	ctrl "sigs.k8s.io/controller-runtime"
 
+	"github.com/opreplay/opreplay/examples/operators"
 	"github.com/opreplay/opreplay/examples/operators/scenario"
 )
 
 func main() {
 	install := flag.Bool("install", false, "create the operator's definitions and the user's namespace, then stop")
 	flag.Usage = func() {
-		fmt.Fprintln(os.Stderr, "usage: play [--kubeconfig FILE] [--install] statusloop|statusrace|orphanfinalizer")
+		fmt.Fprintln(os.Stderr, "usage: play [--kubeconfig FILE] [--install] OPERATOR\nOPERATOR is one of the zoo:")
+		for _, o := range operators.Zoo() {
+			fmt.Fprintf(os.Stderr, "  %-16s %s\n", o.Name, o.Fault)
+		}
 		flag.PrintDefaults()
 	}
 	flag.Parse()

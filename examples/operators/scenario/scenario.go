@@ -31,15 +31,26 @@ func For(name string) (Scenario, error) {
 	if !ok {
 		return Scenario{}, fmt.Errorf("the zoo has no operator %q", name)
 	}
-	switch name {
-	case "statusloop":
-		return Scenario{operator, "web", playSites}, nil
-	case "statusrace":
-		return Scenario{operator, "data", playDatabases}, nil
-	case "orphanfinalizer":
-		return Scenario{operator, "dns", playRecords}, nil
+	session, ok := sessions[name]
+	if !ok {
+		return Scenario{}, fmt.Errorf("operator %q has no scenario", name)
 	}
-	return Scenario{}, fmt.Errorf("operator %q has no scenario", name)
+	return Scenario{operator, session.namespace, session.play}, nil
+}
+
+// sessions are what the user of each operator does, and where.
+var sessions = map[string]struct {
+	namespace string
+	play      func(context.Context, *user) error
+}{
+	"statusloop":      {"web", playSites},
+	"statusrace":      {"data", playDatabases},
+	"orphanfinalizer": {"dns", playRecords},
+	"halfcreate":      {"mq", playBrokers},
+	"staleclaim":      {"dev", playWorkspaces},
+	"doublecreate":    {"ci", playBuilds},
+	"earlyrelease":    {"fleet", playFleets},
+	"fatalconflict":   {"deploy", playRollouts},
 }
 
 // All is every scenario, in the order of the zoo.
