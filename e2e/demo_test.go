@@ -12,7 +12,7 @@ import (
 func TestDemo(t *testing.T) {
 	out := filepath.Join(t.TempDir(), "runs")
 	text := mustRun(t, []int{0}, "opsim", "demo", "--out", out)
-	for _, c := range cases.All() {
+	for _, c := range cases.Plain() {
 		_, part, ok := strings.Cut(text, c.Name+": ")
 		if !ok {
 			t.Errorf("the demo does not mention %s:\n%s", c.Name, text)

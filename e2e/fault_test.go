@@ -40,7 +40,7 @@ func (f finding) names() []string {
 
 // The fault of each operator is found in its recording on a real API server and again in the recording's replay.
 func TestFaultIsRecordedReplayedAndNamed(t *testing.T) {
-	for _, c := range cases.All() {
+	for _, c := range cases.Plain() {
 		t.Run(c.Name, func(t *testing.T) {
 			t.Parallel()
 			recording := record(t, c.Operator)
@@ -59,7 +59,7 @@ func TestFaultIsRecordedReplayedAndNamed(t *testing.T) {
 
 // The mended twins, recorded in the same session, have nothing that the analysis minds.
 func TestMendedTwinsHaveNoFindings(t *testing.T) {
-	for _, c := range cases.All() {
+	for _, c := range cases.Plain() {
 		t.Run(c.Name, func(t *testing.T) {
 			t.Parallel()
 			if found := analyze(t, record(t, c.Operator, "--fixed")); len(found) > 0 {

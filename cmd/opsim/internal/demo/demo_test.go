@@ -76,7 +76,7 @@ func stub(t *testing.T, script string) Options {
 	if err := os.WriteFile(o.Opsim, []byte("#!/bin/sh\n"+script+"\n"), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	for _, c := range cases.All() {
+	for _, c := range cases.Plain() {
 		if err := os.WriteFile(filepath.Join(dir, c.Operator), nil, 0o700); err != nil {
 			t.Fatal(err)
 		}
