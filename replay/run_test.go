@@ -12,7 +12,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/opreplay/opreplay/examples/operators"
 	"github.com/opreplay/opreplay/internal/cli"
 	"github.com/opreplay/opreplay/sim/fault"
 	"github.com/opreplay/opreplay/traces"
@@ -43,27 +42,26 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// zooOperator is the path of an operator of the zoo. All are built by the first who asks.
+// zooOperator is the path of an operator of the zoo, which the first who asks for it builds.
 func zooOperator(t testing.TB, name string) string {
 	t.Helper()
 	zoo.Lock()
 	defer zoo.Unlock()
 	if zoo.dir == "" {
-		dir, err := os.MkdirTemp("", "zoo-")
-		if err != nil {
+		var err error
+		if zoo.dir, err = os.MkdirTemp("", "zoo-"); err != nil {
 			t.Fatal(err)
 		}
-		args := []string{"build", "-o", dir + string(filepath.Separator)}
-		for _, o := range operators.Zoo() {
-			args = append(args, "github.com/opreplay/opreplay/examples/operators/"+o.Name)
-		}
-		if out, err := exec.CommandContext(t.Context(), "go", args...).CombinedOutput(); err != nil {
-			_ = os.RemoveAll(dir)
-			t.Fatalf("build the zoo: %v\n%s", err, out)
-		}
-		zoo.dir = dir
 	}
-	return filepath.Join(zoo.dir, name)
+	path := filepath.Join(zoo.dir, name)
+	if _, err := os.Stat(path); err == nil {
+		return path
+	}
+	build := exec.CommandContext(t.Context(), "go", "build", "-o", path, "github.com/opreplay/opreplay/examples/operators/"+name)
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("build %s: %v\n%s", name, err, out)
+	}
+	return path
 }
 
 func openTrace(t testing.TB, dir string) *traces.Trace {
