@@ -24,6 +24,8 @@ type history struct {
 	managed bool
 	// start and end are the times of the first and the last row.
 	start, end int64
+	// last is the last row's seq.
+	last int64
 	// manages says whether a field manager is the operator's.
 	manages func(manager string) bool
 }
@@ -74,7 +76,7 @@ func readHistory(ctx context.Context, t *traces.Trace, id whose) (*history, erro
 		if b.start == 0 {
 			b.start = h.TS
 		}
-		b.end = max(b.end, h.TS)
+		b.end, b.last = max(b.end, h.TS), max(b.last, h.Seq)
 		switch r := rec.(type) {
 		case *traces.WatchEvent:
 			b.event(r)

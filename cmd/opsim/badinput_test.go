@@ -15,6 +15,7 @@ func TestBadTraces(t *testing.T) {
 	for _, bad := range clitest.BadTraces(t) {
 		for command, args := range map[string][]string{
 			"analyze": {"analyze", bad.Dir},
+			"serve":   {"serve", bad.Dir},
 			"replay":  {"replay", bad.Dir, "--operator", "true", "--out", filepath.Join(t.TempDir(), "run.optrace")},
 		} {
 			t.Run(command+"/"+bad.Name, func(t *testing.T) { clitest.Refuses(t, args, bad.Mentions...) })
@@ -40,6 +41,13 @@ func TestBadUsage(t *testing.T) {
 		{"replay, unknown fault", []string{"replay", trace, "--operator", "true", "--plan", badPlan, "--out", out}, []string{badPlan, "explode", "3"}},
 		{"replay, run's trace that is there already", []string{"replay", trace, "--operator", "true", "--out", trace}, []string{trace}},
 		{"analyze, unknown form", []string{"analyze", trace, "-o", "runes"}, []string{"runes"}},
+		{"serve, nothing", []string{"serve"}, []string{"TRACE", "--writable"}},
+		{"serve, moment of nothing", []string{"serve", "--writable", "--at", "5"}, []string{"--at 5", "TRACE"}},
+		{"serve, moment that is none", []string{"serve", trace, "--at", "noon"}, []string{"--at noon"}},
+		{"serve, moment after the end", []string{"serve", trace, "--at", "101"}, []string{"--at 101", "1 to 100"}},
+		{"serve, address that is none", []string{"serve", trace, "--listen", "nowhere"}, []string{"--listen", "nowhere"}},
+		{"serve, kubeconfig that is there", []string{"serve", trace, "--kubeconfig", badPlan}, []string{badPlan, "is there already"}},
+		{"serve, assets and a trace", []string{"serve", trace, "--assets", out}, []string{"--assets"}},
 		{"demo, no zoo", []string{"demo", "--zoo", "nosuch"}, []string{"nosuch", "make build"}},
 		{"demo, folder that is not empty", []string{"demo", "--out", trace}, []string{trace}},
 	} {

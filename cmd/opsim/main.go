@@ -2,12 +2,20 @@
 package main
 
 import (
+	"os"
+
 	"github.com/spf13/cobra"
 
+	"github.com/opreplay/opreplay/cmd/opsim/internal/standin"
 	"github.com/opreplay/opreplay/internal/cli"
 )
 
-func main() { cli.Main(newRootCmd()) }
+func main() {
+	if cmd := standin.For(os.Args[0]); cmd != nil {
+		cli.Main(cmd)
+	}
+	cli.Main(newRootCmd())
+}
 
 func newRootCmd() *cobra.Command {
 	root := &cobra.Command{
@@ -31,6 +39,7 @@ Exit codes: 0 fine; 1 findings or differences; 2 usage or bad input; 3 could not
 		newDemoCmd(),
 		newReplayCmd(),
 		newAnalyzeCmd(),
+		newServeCmd(),
 		newVersionCmd(),
 	)
 	return root

@@ -36,18 +36,12 @@ type Result struct {
 // Run runs the program with ARGS in a folder of its own, with no kubeconfig but what ARGS name.
 func Run(t testing.TB, args ...string) Result {
 	t.Helper()
-	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
 	ctx, cancel := context.WithTimeout(t.Context(), limit)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, self, args...)
-	cmd.Dir = t.TempDir()
-	cmd.Env = append(os.Environ(), asProgram+"=1", "KUBECONFIG=", "HOME="+cmd.Dir)
+	cmd := command(ctx, t, args)
 	var stdout, stderr bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
-	err = cmd.Run()
+	err := cmd.Run()
 	if ctx.Err() != nil {
 		t.Fatalf("%s had not ended after %v\n%s", strings.Join(args, " "), limit, stderr.String())
 	}
@@ -55,6 +49,28 @@ func Run(t testing.TB, args ...string) Result {
 		t.Fatal(err)
 	}
 	return Result{cmd.ProcessState.ExitCode(), stdout.String(), stderr.String()}
+}
+
+// Command is the program with ARGS, to be started by the caller, in a folder of its own. What still runs
+// two minutes later is killed.
+func Command(t testing.TB, args ...string) *exec.Cmd {
+	t.Helper()
+	// Not the test's context: it ends before the cleanups, one of which may want an orderly end.
+	ctx, cancel := context.WithTimeout(context.Background(), limit)
+	t.Cleanup(cancel)
+	return command(ctx, t, args)
+}
+
+func command(ctx context.Context, t testing.TB, args []string) *exec.Cmd {
+	t.Helper()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.CommandContext(ctx, self, args...)
+	cmd.Dir = t.TempDir()
+	cmd.Env = append(os.Environ(), asProgram+"=1", "KUBECONFIG=", "HOME="+cmd.Dir)
+	return cmd
 }
 
 // Refuses asserts that the program calls ARGS bad usage or bad input: exit code 2, nothing on standard
