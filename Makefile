@@ -7,7 +7,7 @@ GOLANGCI = go run github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
 GOFUMPT  = go run mvdan.cc/gofumpt@v0.12.0
 
 # The packages that link the API server: the race detector would compile it a second time.
-HEAVY_PATHS = sim/apiserver|sim/store|sim/front|sim/actor|sim/cluster|replay|cmd|examples|e2e
+HEAVY_PATHS = sim/apiserver|sim/store|sim/front|sim/actor|sim/cluster|replay|cmd|examples|e2e|sim/serve
 HEAVY = $(shell go list ./... | grep -E '/($(HEAVY_PATHS))(/|$$)')
 LIGHT = $(shell go list ./... | grep -v -E '/($(HEAVY_PATHS))(/|$$)')
 CHECK = 100
@@ -55,6 +55,10 @@ race: ## the packages that link the API server under the race detector (compiles
 .PHONY: bench
 bench: control-plane ## all benchmarks, in the form that benchstat reads
 	go test -p 1 -run '^$$' -bench . -timeout 60m ./...
+
+.PHONY: peers
+peers: build control-plane ## controller-runtime's own specs on a real API server and on opsim's, package by package
+	go run ./internal/peers/cmd/peers --opsim bin/opsim
 
 .PHONY: cross
 cross: ## build for macOS, Windows and arm64, where virtual time is not to be had (compiles everything for each)
