@@ -87,7 +87,7 @@ func (d *Door) run(e *exchange) error {
 	var m wire.Handover
 	if instead := e.verdict.Refusal; instead == nil || instead.Committed {
 		hint, done := d.o.Prepare(e.call, e.x.Request)
-		ctx := store.WithHint(store.WithPuller(context.Background(), e), hint)
+		ctx := store.WithHint(store.WithPuller(d.turn.With(context.Background()), e), hint)
 		ctx = store.WithClient(ctx, store.Client{UserAgent: e.x.Request.UserAgent(), User: e.link.client.User, Process: e.link.client.Process})
 		return d.await(e.x, e.x.Run(ctx, d.o.Handler), func(m wire.Handover) error {
 			done(m.Code)

@@ -47,19 +47,28 @@ func (d *Door) await(x *wire.Exchange, m wire.Handover, then func(wire.Handover)
 		d.dial(o)
 		return nil
 	}})
-	if limit := timeLimit(m.Call.Request); limit > 0 {
-		o.expires = d.after(limit, sim.Item{Kind: "webhook", Subject: o.String() + ": time is up", Apply: func() error {
-			return d.resume(o, nil, context.DeadlineExceeded)
-		}})
-	}
+	o.expires = d.after(timeLimit(m.Call.Request), sim.Item{Kind: "webhook", Subject: o.String() + ": time is up", Apply: func() error {
+		return d.resume(o, nil, context.DeadlineExceeded)
+	}})
 	return nil
 }
 
-// timeLimit is what the API server gives a webhook, and tells it (timeout=DURATION in the query).
+// requestLimit is how long an API server works on any request
+// (k8s.io/apiserver/pkg/endpoints/handlers, requestTimeoutUpperBound).
+const requestLimit = 34 * time.Second
+
+// timeLimit is what the API server gives a webhook, and tells it (timeout=DURATION in the query). A
+// conversion webhook has no other limit than the request that needs it.
 func timeLimit(r *http.Request) time.Duration {
-	limit, _ := time.ParseDuration(r.URL.Query().Get("timeout"))
-	return limit
+	if limit, err := time.ParseDuration(r.URL.Query().Get("timeout")); err == nil && limit > 0 {
+		return limit
+	}
+	return requestLimit
 }
+
+// CallOut makes a call of the handler that runs, for code that does not know which one that is. It must be
+// called from one of the handler's goroutines.
+func (d *Door) CallOut(c *wire.CallOut) (*http.Response, error) { return d.turn.Out(c) }
 
 func (d *Door) dial(o *callOut) {
 	if d.o.Dial == nil {

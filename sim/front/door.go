@@ -66,6 +66,7 @@ type Door struct {
 	notes    []string
 	calls    []*callOut // under way, in the order in which they began
 	called   int
+	turn     wire.Turn // of the API server's handlers
 }
 
 // link is one connection.

@@ -59,7 +59,8 @@ func (d *Door) follow(tap *apicall.Tap, target string) error {
 	o := &observer{out: newSink()}
 	o.rec = tap.Open(o.out, req)
 	o.x = wire.NewExchange(o.rec.Request(), nil)
-	m := o.x.Run(store.WithPuller(context.Background(), o), d.o.Handler)
+	ctx := store.WithLasting(store.WithPuller(d.turn.With(context.Background()), o))
+	m := o.x.Run(ctx, d.o.Handler)
 	if m.Done || o.stream == nil {
 		return fmt.Errorf("watch %s: HTTP status %d %s", target, m.Code, m.Panic)
 	}

@@ -85,7 +85,7 @@ func (o *outsider) serve(rec *apicall.Recording) error {
 		return err
 	}
 	x := wire.NewExchange(q, body)
-	m, err := o.d.finish(x, x.Run(q.Context(), o.d.o.Handler))
+	m, err := o.d.finish(x, x.Run(o.d.turn.With(q.Context()), o.d.o.Handler))
 	if err != nil {
 		return err
 	}

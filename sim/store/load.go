@@ -2,7 +2,6 @@ package store
 
 import (
 	"fmt"
-	"slices"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -19,7 +18,7 @@ import (
 // History begins with a load: a watch or exact list from before it gets 410 Gone.
 func (s *Store) Load(gr schema.GroupResource, obj runtime.Object, data []byte) error {
 	s.mu.Lock()
-	r := s.resources[gr]
+	r := s.in(gr, obj)
 	s.mu.Unlock()
 	if r == nil {
 		return fmt.Errorf("resource %s is not served", gr)
@@ -95,18 +94,6 @@ func (s *Store) Objects(gr schema.GroupResource) ([]runtime.Object, error) {
 	return out, nil
 }
 
-// Opened reports the newest version when the resource was last opened by a registry: a custom resource
-// is opened anew when its CRD's spec changes. ok is false for one that never was.
-func (s *Store) Opened(gr schema.GroupResource) (rev uint64, ok bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	r := s.resources[gr]
-	if r == nil {
-		return 0, false
-	}
-	return r.openedAt, true
-}
-
 // Object gives one object of a cluster-scoped resource as its registry sees it, or nil. It is shared
 // and must not be changed.
 func (s *Store) Object(gr schema.GroupResource, name string) (runtime.Object, error) {
@@ -121,32 +108,6 @@ func (s *Store) Object(gr schema.GroupResource, name string) (runtime.Object, er
 		return nil, nil
 	}
 	return e.object(r)
-}
-
-// ChangedAt is the version at which an object of a cluster-scoped resource last became unlike its
-// predecessor by the measure of same, or was created; 0 when the journal does not reach back that far.
-func (s *Store) ChangedAt(gr schema.GroupResource, name string, same func(a, b runtime.Object) bool) uint64 {
-	s.mu.Lock()
-	r := s.resources[gr]
-	var changes []*change
-	if r != nil {
-		changes = s.state.journal(r.prefix).changes
-	}
-	s.mu.Unlock()
-	for _, c := range slices.Backward(changes) {
-		if r.prefix+name != c.key {
-			continue
-		}
-		if c.before == nil || c.after == nil {
-			return c.rev
-		}
-		before, err1 := c.before.object(r)
-		after, err2 := c.after.object(r)
-		if err1 != nil || err2 != nil || !same(before, after) {
-			return c.rev
-		}
-	}
-	return 0
 }
 
 // NewObject makes an empty object of a resource as its registry stores it; nil for a resource that is

@@ -62,6 +62,10 @@ func (s *Stream) pull() *pulled {
 		if !ok {
 			return nil
 		}
+		if it.end {
+			s.ended = true
+			return nil
+		}
 		ev, rev, err := s.w.event(it)
 		var status apierrors.APIStatus
 		switch {

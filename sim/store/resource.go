@@ -29,7 +29,7 @@ type resource struct {
 	newFunc        func() runtime.Object
 	versioner      storage.APIObjectVersioner
 	transformer    value.Transformer // between codec and store; nil for none
-	openedAt       uint64            // newest version when it was opened
+	version        string            // apiVersion of a custom resource; "" for built-in kinds
 	cached         bool              // answers as a watch cache does, else as etcd
 	sizes          bool              // Stats tell how large objects are
 }
@@ -56,11 +56,14 @@ func (s *Store) open(c resourceConfig) *resource {
 		s: s, codec: c.codec, gr: c.gr, pathPrefix: path, resourcePrefix: c.resourcePrefix,
 		prefix:  path + strings.Trim(c.resourcePrefix, "/") + "/",
 		keyFunc: c.keyFunc, newFunc: c.newFunc, transformer: c.transformer, cached: c.cached,
+		version: versionOf(c.newFunc()),
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	r.openedAt = s.state.rev
 	s.resources[c.gr] = r
+	if r.version != "" {
+		s.versions[c.gr.String()+" "+r.version] = r
+	}
 	return r
 }
 

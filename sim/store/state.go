@@ -72,6 +72,24 @@ func (e *entry) form(r *resource) (*form, error) {
 	return f, nil
 }
 
+// objectAfter is object for an entry that holds what BEFORE holds at a later version.
+func (e *entry) objectAfter(r *resource, before *entry) (runtime.Object, error) {
+	for f := e.forms.Load(); f != nil; f = f.next {
+		if f.by == r {
+			return f.obj, nil
+		}
+	}
+	was, err := before.object(r)
+	if err != nil {
+		return nil, err
+	}
+	obj := was.DeepCopyObject()
+	// An object that cannot carry a version is still an object.
+	_ = r.versioner.UpdateObject(obj, e.rev)
+	e.forms.CompareAndSwap(e.forms.Load(), &form{by: r, obj: obj, next: e.forms.Load()})
+	return obj, nil
+}
+
 // change is one commit. A create has no before, a delete no after.
 type change struct {
 	rev           uint64

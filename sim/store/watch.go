@@ -44,6 +44,9 @@ type stream struct {
 	from        uint64 // changes up to it are not for this stream
 	bookmarkDue bool
 	held        bool // a view of the past holds it back; see view.go
+	ending      bool // it ends before the change at
+	endAt       int  // this cursor; see EndWatches
+	prepared    int  // changes before this cursor have been decoded; see Prepare
 }
 
 // item is the next thing that a stream has to say.
@@ -53,6 +56,7 @@ type item struct {
 	bookmark uint64  // a bookmark at this version, or
 	failure  error
 	initial  bool
+	end      bool // nothing follows
 }
 
 // Watch implements storage.Interface.
@@ -83,6 +87,7 @@ func (r *resource) Watch(ctx context.Context, key string, opts storage.ListOptio
 	r.s.begin(w, rev, opts)
 	utilflowcontrol.WatchInitialized(ctx)
 	if puller != nil {
+		w.prepareAll()
 		puller.Began(&Stream{w: w})
 		return w, nil
 	}
@@ -190,6 +195,9 @@ func (w *stream) run() {
 				return
 			}
 		}
+		if it.end {
+			return
+		}
 		ev, rev, err := w.event(it)
 		if err == nil && ev.Type == "" {
 			continue // not selected
@@ -257,6 +265,9 @@ func (w *stream) next() (it item, ok bool) {
 	}
 	horizon := w.horizon()
 	for ; w.cursor < j.end(); w.cursor++ {
+		if w.ending && w.cursor >= w.endAt {
+			break
+		}
 		c := j.changes[w.cursor-j.dropped]
 		if c.rev > horizon {
 			return item{}, false
@@ -265,6 +276,9 @@ func (w *stream) next() (it item, ok bool) {
 			w.cursor++
 			return item{change: c}, true
 		}
+	}
+	if w.ending && w.cursor >= w.endAt {
+		return item{end: true}, true
 	}
 	if w.bookmarkDue && horizon == s.state.rev {
 		w.bookmarkDue = false
@@ -354,7 +368,7 @@ func (w *stream) changed(c *change) (ev watch.Event, err error) {
 	case !wasIn:
 		return ev, nil
 	case c.gone != nil:
-		was, err = c.gone.object(w.r)
+		was, err = c.gone.objectAfter(w.r, c.before)
 	default:
 		was = was.DeepCopyObject()
 		err = w.r.versioner.UpdateObject(was, c.rev)

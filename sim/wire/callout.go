@@ -37,6 +37,30 @@ func CanCallOut(ctx context.Context) bool {
 	return ok
 }
 
+// Turn knows which handler runs, of all whose exchanges were Run with a context of its With: the world waits for
+// one at a time. It serves calls of code that is given no context.
+type Turn struct{ of *Exchange }
+
+type turnKey struct{}
+
+// With makes exchanges that are Run with the returned context take the turn.
+func (t *Turn) With(ctx context.Context) context.Context { return context.WithValue(ctx, turnKey{}, t) }
+
+// Out is the function Out for the handler that runs, from whose goroutines it must be called.
+func (t *Turn) Out(c *CallOut) (*http.Response, error) {
+	if t.of == nil {
+		return nil, ErrNoExchange
+	}
+	return t.of.out(c)
+}
+
+// take says that the world waits for the exchange's handler.
+func (x *Exchange) take() {
+	if x.turn != nil {
+		x.turn.of = x
+	}
+}
+
 // Out hands the turn back to the world with a call to be made, from within a handler, and waits for its
 // answer. Nothing of the handler may run meanwhile: a handler that calls out in several goroutines
 // must do so from one at a time.
@@ -45,6 +69,10 @@ func Out(ctx context.Context, c *CallOut) (*http.Response, error) {
 	if !ok {
 		return nil, ErrNoExchange
 	}
+	return x.out(c)
+}
+
+func (x *Exchange) out(c *CallOut) (*http.Response, error) {
 	c.back = make(chan struct{})
 	x.hand <- Handover{Call: c}
 	<-c.back
@@ -55,6 +83,7 @@ func Out(ctx context.Context, c *CallOut) (*http.Response, error) {
 func (x *Exchange) Resume(c *CallOut, resp *http.Response, err error) Handover {
 	c.resp, c.err = resp, err
 	x.calling = nil
+	x.take()
 	close(c.back)
 	return x.Await()
 }

@@ -22,6 +22,7 @@ type Exchange struct {
 	stream    bool // the handler has begun a watch
 	streaming bool // its header is out
 	calling   *CallOut
+	turn      *Turn // nil: nobody asks who runs
 }
 
 // NewExchange makes an exchange that no connection carries: a call of the world's own, of which Run and
@@ -68,6 +69,7 @@ func (x *Exchange) Stream() { x.stream = true }
 // Run starts the handler and waits until it has returned, or for a stream until its first flush, or until
 // it calls out.
 func (x *Exchange) Run(ctx context.Context, h http.Handler) Handover {
+	x.turn, _ = ctx.Value(turnKey{}).(*Turn)
 	ctx, x.cancel = context.WithCancel(context.WithValue(ctx, exchangeKey{}, x))
 	x.hand = make(chan Handover)
 	x.running = true
@@ -77,7 +79,8 @@ func (x *Exchange) Run(ctx context.Context, h http.Handler) Handover {
 	if len(x.Body) > 0 {
 		req.Body = nopCloser{bytes.NewReader(x.Body)}
 	}
-	go func() {
+	x.take()
+	onWorker(func() {
 		defer func() {
 			last := w.take(true)
 			if r := recover(); r != nil {
@@ -86,7 +89,7 @@ func (x *Exchange) Run(ctx context.Context, h http.Handler) Handover {
 			x.hand <- last
 		}()
 		h.ServeHTTP(w, req)
-	}()
+	})
 	return x.Await()
 }
 
@@ -101,6 +104,7 @@ func (x *Exchange) Await() Handover {
 // AwaitOr gives EVENT to the handler and waits for what it makes of it: SEND is the handler's watch
 // channel. A handler that ends instead of taking the event says so in the Handover.
 func AwaitOr[E any](x *Exchange, send chan<- E, event E) Handover {
+	x.take()
 	select {
 	case send <- event:
 		return x.Await()
@@ -111,6 +115,9 @@ func AwaitOr[E any](x *Exchange, send chan<- E, event E) Handover {
 }
 
 func (x *Exchange) settle(m Handover) {
+	if x.turn != nil {
+		x.turn.of = nil
+	}
 	x.calling = m.Call
 	if m.Done {
 		x.running = false
@@ -127,6 +134,7 @@ func (x *Exchange) Cancel() {
 	if !x.running {
 		return
 	}
+	x.take()
 	x.cancel()
 	for x.running {
 		x.settle(<-x.hand)
