@@ -320,15 +320,12 @@ func TestDiscovery(t *testing.T) {
 			t.Errorf("%s: %d, %.100s", path, code, text)
 		}
 	}
-	// OpenAPI follows a little later; see Settle.
-	eventually(t, "OpenAPI v3 has widgets", func() bool {
-		code, text := w.do(http.MethodGet, "/openapi/v3/apis/example.com/v1", "", "")
-		return code == http.StatusOK && strings.Contains(text, "too many replicas")
-	})
-	eventually(t, "OpenAPI v2 has widgets", func() bool {
-		_, text := w.do(http.MethodGet, "/openapi/v2", "", "")
-		return strings.Contains(text, "com.example.v1.Widget") && strings.Contains(text, "io.k8s.api.apps.v1.Deployment")
-	})
+	if code, text := w.do(http.MethodGet, "/openapi/v3/apis/example.com/v1", "", ""); !strings.Contains(text, "too many replicas") {
+		t.Errorf("OpenAPI v3: %d, %.100s", code, text)
+	}
+	if code, text := w.do(http.MethodGet, "/openapi/v2", "", ""); !strings.Contains(text, "com.example.v1.Widget") || !strings.Contains(text, "io.k8s.api.apps.v1.Deployment") {
+		t.Errorf("OpenAPI v2: %d, %.100s", code, text)
+	}
 	doc, err := w.kub.OpenAPISchema() // protobuf
 	if err != nil || len(doc.GetDefinitions().GetAdditionalProperties()) < 100 {
 		t.Errorf("OpenAPI v2 as protobuf: %v", err)

@@ -52,8 +52,8 @@ func userOf(req *http.Request) User {
 }
 
 // external marks a request as coming from outside, so that its watches pass the gate, and gives it an
-// audit id of the world's: the answer's header carries it.
-func external(h http.Handler, requests *atomic.Uint64) http.Handler {
+// audit id of the world's: the answer's header carries it. prepare is called after each write.
+func external(h http.Handler, requests *atomic.Uint64, prepare func()) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		ctx := r.Context()
 		if _, ok := store.ClientFrom(ctx); !ok {
@@ -66,6 +66,9 @@ func external(h http.Handler, requests *atomic.Uint64) http.Handler {
 			r.Header.Set("Audit-Id", fmt.Sprintf("00000000-0000-4000-8000-%012d", requests.Add(1)))
 		}
 		h.ServeHTTP(w, r)
+		if r.Method != http.MethodGet {
+			prepare()
+		}
 	})
 }
 

@@ -2,24 +2,40 @@ package apiserver
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"time"
 
-	"k8s.io/apiextensions-apiserver/pkg/apihelpers"
 	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	crdserver "k8s.io/apiextensions-apiserver/pkg/apiserver"
+	"k8s.io/apiextensions-apiserver/pkg/client/clientset/clientset"
+	crdclient "k8s.io/apiextensions-apiserver/pkg/client/clientset/clientset/typed/apiextensions/v1"
+	"k8s.io/apiextensions-apiserver/pkg/controller/establish"
+	"k8s.io/apiextensions-apiserver/pkg/controller/finalizer"
+	"k8s.io/apiextensions-apiserver/pkg/registry/customresourcedefinition"
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apiserver/pkg/endpoints/discovery/aggregated"
+	"k8s.io/apiserver/pkg/registry/generic"
+	"k8s.io/apiserver/pkg/registry/rest"
+	genericapiserver "k8s.io/apiserver/pkg/server"
+	webhookutil "k8s.io/apiserver/pkg/util/webhook"
+	restclient "k8s.io/client-go/rest"
+
+	"github.com/opreplay/opreplay/sim/store"
 )
 
 var crdGR = apiextensions.Resource("customresourcedefinitions")
 
 // amendTimes names the times outside metadata that the API server itself fills from the wall clock.
-// A CRD's conditions must be the world's: creates of custom resources wait for two seconds after
-// Established.
 func amendTimes(obj runtime.Object, fix func(*metav1.Time)) {
 	crd, ok := obj.(*apiextensions.CustomResourceDefinition)
 	if !ok {
@@ -30,36 +46,122 @@ func amendTimes(obj runtime.Object, fix func(*metav1.Time)) {
 	}
 }
 
-// settleTimeout bounds the wait after one CRD write, in wall time. The internal controllers need some
-// ten milliseconds.
-const settleTimeout = 30 * time.Second
+// customs serves CRDs and custom resources: k8s.io/apiextensions-apiserver, put together as its own
+// CompletedConfig.New does, but for what happens behind the requests. There an informer tells controllers,
+// the handler and discovery of changes, each in goroutines of its own; here settle does, after each write,
+// until nothing more follows from it.
+type customs struct {
+	world  *store.Store
+	client crdclient.CustomResourceDefinitionsGetter
+	server *genericapiserver.GenericAPIServer
+	groups aggregated.ResourceManager
 
-// mayFree reports whether a write to PATH may let go a CRD that is held by its resources' finalizers.
-func (s *Server) mayFree(path string) bool {
-	s.settleMu.Lock()
-	defer s.settleMu.Unlock()
-	for _, gr := range s.held {
-		if strings.HasPrefix(path, "/apis/"+gr.Group+"/") && strings.Contains(path, "/"+gr.Resource) {
-			return true
-		}
-	}
-	return false
+	view         *crdView
+	controllers  crdControllers
+	establishing *establish.EstablishingController
+	resources    http.Handler // of the custom resources themselves
+	instances    finalizer.CRClientGetter
+	unknown      http.Handler
+
+	mu    sync.Mutex
+	turn  *sync.Cond
+	busy  bool // somebody settles
+	out   int  // conversion webhooks that are being called
+	again bool // somebody else wrote meanwhile
+
+	// Of whoever settles.
+	queue []string // names of CRDs that the controllers have yet to look at
+
+	epoch int // counts histories: see restored
+
+	held atomic.Bool // some deleted CRD waits for its custom resources
+	docs atomic.Pointer[crdDocs]
 }
 
-// settling answers a write of a CRD only when its consequences are in place, so that a client which got
-// the answer can use the new kind at once and nothing is left to a race.
+// newCustoms assembles the server, without a CRD. config is its generic part.
+func newCustoms(world *store.Store, config *genericapiserver.Config, instances generic.RESTOptionsGetter, hooks webhookutil.AuthenticationInfoResolverWrapper) (*customs, error) {
+	completed := config.Complete(nil)
+	completed.EnableDiscovery = false // the built-in server has it
+	server, err := completed.New("apiextensions-apiserver", genericapiserver.NewEmptyDelegate())
+	if err != nil {
+		return nil, err
+	}
+	c := &customs{
+		world: world, server: server, groups: config.AggregatedDiscoveryGroupManager.WithSource(aggregated.CRDSource),
+		view: newCRDView(world), unknown: http.NotFoundHandler(),
+	}
+	c.turn = sync.NewCond(&c.mu)
+	group := genericapiserver.NewDefaultAPIGroupInfo(apiextensions.GroupName, crdserver.Scheme, metav1.ParameterCodec, crdserver.Codecs)
+	crds, err := customresourcedefinition.NewREST(crdserver.Scheme, config.RESTOptionsGetter)
+	if err != nil {
+		return nil, err
+	}
+	group.VersionedResourcesStorageMap[apiextensionsv1.SchemeGroupVersion.Version] = map[string]rest.Storage{
+		"customresourcedefinitions": crds, "customresourcedefinitions/status": customresourcedefinition.NewStatusREST(crdserver.Scheme, crds),
+	}
+	if err := server.InstallAPIGroup(&group); err != nil {
+		return nil, err
+	}
+	client, err := clientset.NewForConfig(restclient.CopyConfig(config.LoopbackClientConfig))
+	if err != nil {
+		return nil, err
+	}
+	c.client = client.ApiextensionsV1()
+	c.controllers = newCRDControllers(c.view, c.client)
+	c.establishing = establish.NewEstablishingController(c.view.forController(), c.client)
+	const masters = 1 // more would hold a new CRD back for five seconds
+	handler, err := crdserver.NewCustomResourceDefinitionHandler(nil, nil, c.view.forHandler(), c.unknown, instances,
+		config.AdmissionControl, c.establishing, webhookutil.NewDefaultServiceResolver(), c.converting(hooks), masters, server.Authorizer, config.RequestTimeout,
+		time.Duration(config.MinRequestTimeout)*time.Second, group.StaticOpenAPISpec, config.MaxRequestBodyBytes)
+	if err != nil {
+		return nil, err
+	}
+	c.resources, c.instances = handler, handler
+	c.docs.Store(newCRDDocs(0))
+	server.Handler.NonGoRestfulMux.Handle("/apis", c)
+	server.Handler.NonGoRestfulMux.HandlePrefix("/apis/", c)
+	return c, nil
+}
+
+// stop ends what runs by itself.
+func (c *customs) stop() {
+	c.controllers.stop()
+	stopped := make(chan struct{})
+	close(stopped)
+	c.establishing.Run(stopped)
+}
+
+// ServeHTTP implements http.Handler: the custom resources and the discovery of one of their groups or versions.
+func (c *customs) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	parts := strings.Split(strings.Trim(r.URL.Path, "/"), "/")
+	docs := c.docs.Load()
+	var h http.Handler
+	switch len(parts) {
+	case 2:
+		h = docs.group(parts[1])
+	case 3:
+		h = docs.version(parts[1], parts[2])
+	default:
+		h = c.resources
+	}
+	if h == nil {
+		h = c.unknown
+	}
+	h.ServeHTTP(w, r)
+}
+
+// settling answers a write only when what follows from it for CRDs is in place, so that a client which got
+// the answer can use a new kind at once and nothing is left to a race.
 func (s *Server) settling(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.Method == http.MethodGet || !strings.HasPrefix(r.URL.Path, "/apis/apiextensions.k8s.io/") && !s.mayFree(r.URL.Path) {
+		if r.Method == http.MethodGet || !strings.HasPrefix(r.URL.Path, "/apis/apiextensions.k8s.io/") && !s.customs.held.Load() {
 			h.ServeHTTP(w, r)
 			return
 		}
 		held := &heldAnswer{ResponseWriter: w}
 		h.ServeHTTP(held, r)
 		// Not the request's context: the write stands even if its client has left.
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), settleTimeout)
-		defer cancel()
-		if err := s.Settle(ctx); err != nil {
+		if err := s.Settle(context.WithoutCancel(r.Context())); err != nil {
 			w.Header().Add("Warning", fmt.Sprintf("299 - %q", err.Error()))
 		}
 		held.release()
@@ -97,164 +199,144 @@ func (w *heldAnswer) release() {
 	_, _ = w.ResponseWriter.Write(w.body) // fails when the client left
 }
 
-// Settle waits until the API server's own controllers have drawn all consequences from the CRDs as they
-// are: every accepted one is Established, its versions are served as its newest spec has them, discovery
-// lists exactly what is served, and deleted ones are gone. It fails when ctx ends before that, and says
-// what was missing.
+// Settle draws all consequences from the CRDs as they are: names are accepted, accepted ones established,
+// their versions served as the newest spec has them, discovery and OpenAPI documents list exactly what is
+// served, and deleted ones are gone. It waits for nothing and takes no time of the world.
 //
 // Two kinds of CRD settle without being served: one whose names were refused, and a deleted one whose
-// custom resources all wait for their finalizers. The write that lets the last of those go is answered when
-// the CRD is gone, which takes up to five seconds of wall time: so often does its controller look. (One that
-// is held for more than a minute of wall time gets a condition that says so, whenever that is.)
+// custom resources wait for their finalizers. The write that lets the last of those go takes the CRD with
+// it.
 //
-// Handler calls it after every write of a CRD. OpenAPI documents may follow a little later.
-func (s *Server) Settle(ctx context.Context) error {
-	for wait := time.Millisecond; ; wait = min(2*wait, 10*time.Millisecond) {
-		missing, err := s.unsettled(ctx)
-		if err != nil {
-			return err
-		}
-		if missing == "" {
-			return nil
-		}
-		select {
-		case <-time.After(wait):
-		case <-ctx.Done():
-			return fmt.Errorf("CRDs have not settled: %s: %w", missing, ctx.Err())
-		}
+// Handler calls it after every write that may concern a CRD. It fails when a controller does; what else
+// there was to do has been done then.
+func (s *Server) Settle(ctx context.Context) error { return s.customs.settle(ctx) }
+
+// settle lets one caller at a time settle. One that comes while another waits for a conversion webhook
+// leaves its part to that one: in a world nothing else could run if it waited.
+func (c *customs) settle(ctx context.Context) error {
+	c.mu.Lock()
+	for c.busy && c.out == 0 {
+		c.turn.Wait()
 	}
+	if c.busy {
+		c.again = true
+		c.mu.Unlock()
+		return nil
+	}
+	c.busy = true
+	var errs []error
+	for more := true; more; {
+		c.again = false
+		c.mu.Unlock()
+		errs = append(errs, c.round(internal(ctx)))
+		c.mu.Lock()
+		more = c.again
+	}
+	c.busy = false
+	c.turn.Broadcast()
+	c.mu.Unlock()
+	return errors.Join(errs...)
 }
 
-// unsettled names the first thing that is still to come, "" for none.
-func (s *Server) unsettled(ctx context.Context) (string, error) {
-	s.settleMu.Lock()
-	defer s.settleMu.Unlock()
-	objs, err := s.world.Objects(crdGR)
-	if err != nil {
-		return "", err
+// round goes on until nothing more follows.
+func (c *customs) round(ctx context.Context) error {
+	const most = 100_000 // passes; a controller that has nothing to do writes nothing
+	var errs []error
+	if err := c.observe(); err != nil {
+		return err
 	}
-	present := map[string]bool{}
-	served := map[servedResource]bool{}
-	for _, o := range objs {
-		crd := o.(*apiextensions.CustomResourceDefinition)
-		present[crd.Name] = true
-		if crd.Status.AcceptedNames.Plural != "" && established(crd) {
-			for _, v := range crd.Spec.Versions {
-				if v.Served {
-					served[describe(crd, v)] = true
+	for _, crd := range c.view.all() {
+		if held(crd) {
+			c.enqueue(crd.Name)
+		}
+	}
+	for range most {
+		if err := c.observe(); err != nil {
+			return err
+		}
+		if len(c.queue) == 0 {
+			c.publish()
+			return errors.Join(errs...)
+		}
+		name := c.queue[0]
+		c.queue = c.queue[1:]
+		if err := c.sync(ctx, name); err != nil {
+			errs = append(errs, err)
+		}
+	}
+	c.queue = nil
+	return errors.New("CRDs do not settle")
+}
+
+// observe makes known what was written and queues whom it concerns.
+func (c *customs) observe() error {
+	changes, err := c.view.look()
+	if err != nil {
+		return err
+	}
+	for _, ch := range changes {
+		if err := c.tell(ch); err != nil {
+			return err
+		}
+		c.enqueue(ch.crd().Name)
+		if ch.after == nil || ch.before != nil && !equality.Semantic.DeepEqual(ch.before.Status.AcceptedNames, ch.after.Status.AcceptedNames) {
+			// It may have freed a name that another one wants.
+			for _, other := range c.view.all() {
+				if other.Spec.Group == ch.crd().Spec.Group {
+					c.enqueue(other.Name)
 				}
 			}
 		}
-		if s.settled[crd.Name] == crd.ResourceVersion {
-			continue
-		}
-		if missing := s.unsettledCRD(ctx, crd); missing != "" {
-			return crd.Name + ": " + missing, nil
-		}
 	}
-	if missing, err := s.discoveryLacks(ctx, served); err != nil || missing != "" {
-		return missing, err
+	if len(changes) > 0 {
+		c.held.Store(slices.ContainsFunc(c.view.all(), held))
 	}
-	clear(s.settled)
-	s.held = nil
-	for _, o := range objs {
-		crd := o.(*apiextensions.CustomResourceDefinition)
-		if crd.DeletionTimestamp != nil {
-			s.held = append(s.held, resourceOf(crd))
-			continue // until its last resource goes
-		}
-		s.settled[crd.Name] = crd.ResourceVersion
-	}
-	return "", nil
+	return nil
 }
 
-// unsettledCRD names what one CRD is still waiting for.
-func (s *Server) unsettledCRD(ctx context.Context, crd *apiextensions.CustomResourceDefinition) string {
-	seen, err := s.crds.Informers.Apiextensions().V1().CustomResourceDefinitions().Lister().Get(crd.Name)
-	if err != nil || seen.ResourceVersion != crd.ResourceVersion {
-		return "the controllers have not seen it"
+func (c *customs) enqueue(name string) {
+	if !slices.Contains(c.queue, name) {
+		c.queue = append(c.queue, name)
 	}
-	if apihelpers.IsProtectedCommunityGroup(crd.Spec.Group) &&
-		condition(crd, apiextensions.KubernetesAPIApprovalPolicyConformant) == "" {
-		return "no verdict on its API group"
-	}
-	gr := resourceOf(crd)
-	switch names := condition(crd, apiextensions.NamesAccepted); {
-	case crd.DeletionTimestamp != nil:
-		if condition(crd, apiextensions.Terminating) == apiextensions.ConditionTrue && s.heldByFinalizers(gr) {
-			return ""
-		}
-		return "it is being deleted"
-	case names == apiextensions.ConditionFalse:
-		return ""
-	case names == "":
-		return "its names are not accepted"
-	case !equality.Semantic.DeepEqual(crd.Status.AcceptedNames, crd.Spec.Names):
-		return "its new names are not accepted"
-	case !established(crd):
-		return "it is not established"
-	}
-	return s.unserved(ctx, crd, gr)
 }
 
-// unserved names a version of crd that is not served as its newest spec has it.
-func (s *Server) unserved(ctx context.Context, crd *apiextensions.CustomResourceDefinition, gr schema.GroupResource) string {
-	for _, v := range crd.Spec.Versions {
-		if !v.Served {
-			continue
-		}
-		path := fmt.Sprintf("/apis/%s/%s/%s?limit=1", crd.Spec.Group, v.Name, crd.Spec.Names.Plural)
-		resp, err := s.get(ctx, path, "application/json")
-		if err != nil {
-			return err.Error()
-		}
-		// Other codes than these mean that it is served: a conversion that fails, for example.
-		if resp.code == http.StatusNotFound || resp.code == http.StatusServiceUnavailable {
-			return fmt.Sprintf("version %s is not served", v.Name)
-		}
+// tell makes one change known. Watches of a custom resource end when the storage behind them is replaced.
+func (c *customs) tell(ch crdChange) error {
+	b, a := ch.before, ch.after
+	if b != nil && (a == nil || b.UID != a.UID || !equality.Semantic.DeepEqual(b.Spec, a.Spec) ||
+		!equality.Semantic.DeepEqual(b.Status.AcceptedNames, a.Status.AcceptedNames)) {
+		c.world.EndWatches(resourceOf(b))
 	}
-	// A changed spec has the handler drop the resource's registry, and the request above opens a new
-	// one in the store.
-	opened, ok := s.world.Opened(gr)
-	if changed := s.world.ChangedAt(crdGR, crd.Name, sameSpec); !ok || opened < changed {
-		return "its old spec is still served"
+	return c.view.tell(ch)
+}
+
+// open has a custom resource opened in the store before its first request. Others are open already.
+func (c *customs) open(gr schema.GroupResource) error {
+	crd := c.view.get(gr.String())
+	if crd == nil || c.world.NewObject(gr) != nil {
+		return nil
 	}
-	return ""
+	_, err := c.instances.GetCustomResourceListerCollectionDeleter(crd)
+	return err
 }
 
-func sameSpec(a, b runtime.Object) bool {
-	return a.(*apiextensions.CustomResourceDefinition).Generation == b.(*apiextensions.CustomResourceDefinition).Generation
-}
-
-func resourceOf(crd *apiextensions.CustomResourceDefinition) schema.GroupResource {
-	return schema.GroupResource{Group: crd.Spec.Group, Resource: crd.Spec.Names.Plural}
-}
-
-// heldByFinalizers tells whether a resource has objects, and finalizers keep all of them: the controller that
-// deletes them has done what it can.
-func (s *Server) heldByFinalizers(gr schema.GroupResource) bool {
-	objs, err := s.world.Objects(gr)
+// restored makes the world's CRDs known after another history has taken the place of the one that was
+// known. It had settled.
+func (c *customs) restored() error {
+	c.controllers.stop()
+	c.controllers = newCRDControllers(c.view, c.client)
+	changes, err := c.view.look()
 	if err != nil {
-		return false
+		return err
 	}
-	for _, o := range objs {
-		if m, ok := o.(metav1.Object); ok && (m.GetDeletionTimestamp() == nil || len(m.GetFinalizers()) == 0) {
-			return false
+	for _, ch := range changes {
+		if err := c.view.tell(ch); err != nil {
+			return err
 		}
 	}
-	return len(objs) > 0
-}
-
-func established(crd *apiextensions.CustomResourceDefinition) bool {
-	return condition(crd, apiextensions.Established) == apiextensions.ConditionTrue
-}
-
-// condition is the status of a condition, "" for one that is not there.
-func condition(crd *apiextensions.CustomResourceDefinition, t apiextensions.CustomResourceDefinitionConditionType) apiextensions.ConditionStatus {
-	for _, c := range crd.Status.Conditions {
-		if c.Type == t {
-			return c.Status
-		}
-	}
-	return ""
+	c.queue = nil
+	c.epoch++
+	c.held.Store(slices.ContainsFunc(c.view.all(), held))
+	c.publish()
+	return nil
 }

@@ -27,11 +27,10 @@
 //
 //   - The same requests in the same order with the same seed and clock store the same bytes, in any
 //     process: uids, generated names, resourceVersions, cluster IPs, node ports and times are the world's.
-//   - A write of a CRD is answered when the kind is served with its newest spec and listed in discovery
-//     (or gone); see [Server.Settle].
+//   - A write of a CRD is answered when the kind is served with its newest spec and shown by discovery and
+//     OpenAPI documents (or gone); see [Server.Settle]. Nothing of it runs behind the requests.
 //   - Loaded objects keep uid, resourceVersion, times and managedFields; see [Server.Load].
-//   - Snapshot and restore take microseconds; see [Server.Restore] for what cannot be restored.
-//   - The server's own informers never pass the gate.
+//   - Snapshot and restore take microseconds, whatever was written since; see [Server.Restore].
 //   - Answers are a real kube-apiserver's: TestAgainstRealServer sends both the same requests.
 //
 // # What it is not
@@ -44,8 +43,11 @@
 //     no ServiceAccount "default" or kube-root-ca.crt appears in a new namespace.
 //   - Admission is NamespaceLifecycle and, with [Options.Webhooks], the two webhook plugins; validating
 //     webhooks are called one after the other. No admission policies, no quotas, priorities, tolerations or
-//     service account tokens added to pods, no pvc-protection finalizers. Conversion webhooks are called over
-//     the network as they are.
+//     service account tokens added to pods, no pvc-protection finalizers. Webhooks are called by HTTP/1.1, as
+//     a real API server calls all but those on its own host, and one at a time: also conversion webhooks,
+//     which convert what a watch is to show on behalf of the request that wrote it.
+//   - A deleted CRD whose custom resources wait for finalizers goes with the write that lets the last one
+//     go; a real API server looks every five seconds, and says so in a condition every minute.
 //   - Authorization allows everything; impersonation headers are ignored.
 //   - A watch without timeoutSeconds ends after 30 to 60 minutes of the wall clock, as in a real cluster.
 //   - Lists at resourceVersion 0 give the newest state; a real server's watch cache may lag. Bookmarks come
@@ -55,7 +57,6 @@
 //     are not served, nor componentstatuses, nor versions that Kubernetes 1.37 no longer serves. No
 //     ServiceCIDR and IPAddress objects are made for Services. IPv4 only.
 //   - Discovery lists groups in the order of installation, not by APIService priority.
-//   - OpenAPI documents of custom resources follow a CRD's write by some milliseconds.
 //   - A generated name that is taken already is refused instead of being drawn again; there are 14 million
 //     for each base.
 //   - Requests run concurrently, as they come. Whoever needs them in an order makes them in that order.

@@ -104,6 +104,10 @@ func (s *Server) Load(ctx context.Context, objs []Recorded) error {
 			if (r.GroupResource() == crdGR) != crds {
 				continue
 			}
+			if err := s.customs.open(r.GroupResource()); err != nil {
+				failed.skip(r.Recorded, r.u, err)
+				continue
+			}
 			if err := s.loadOne(r); err != nil {
 				failed.skip(r.Recorded, r.u, err)
 			}

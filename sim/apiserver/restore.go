@@ -1,22 +1,19 @@
 package apiserver
 
 import (
-	"errors"
-
 	"github.com/opreplay/opreplay/sim/store"
 )
 
-// ErrCRDsChanged is returned by Restore when the world's CRDs have been written since the snapshot.
-var ErrCRDsChanged = errors.New("apiserver: CRDs were written since the snapshot; such a world needs a new process")
-
-// Restore makes the world what it was at a snapshot of its Store, in microseconds; external watches end.
-// CRDs must not have been written since: the controllers behind them keep what they learned, and would
-// act on a future that never was.
+// Restore makes the world what it was at a snapshot of its Store, in microseconds, or in some milliseconds
+// when CRDs have been written since; external watches end. No request may be under way.
 func (s *Server) Restore(snap *store.Snapshot) error {
-	if s.world.Changed(snap, crdGR) {
-		return ErrCRDsChanged
-	}
+	crds := s.world.Changed(snap, crdGR)
 	s.world.Restore(snap)
+	if crds {
+		if err := s.customs.restored(); err != nil {
+			return err
+		}
+	}
 	s.ips.forget()
 	s.ports.forget()
 	s.hooks.forget()

@@ -45,7 +45,7 @@ type Server struct {
 	loop  *restclient.Config
 	hooks *hookView
 
-	crds    *crdserver.CustomResourceDefinitions
+	customs *customs
 	builtin *genericapiserver.GenericAPIServer
 
 	definitions *definitions
@@ -58,11 +58,6 @@ type Server struct {
 
 	requests        atomic.Uint64
 	builtinVersions map[metav1.GroupVersion]bool
-
-	settleMu   sync.Mutex
-	settled    map[string]string      // resourceVersion at which a CRD was found settled, by name
-	held       []schema.GroupResource // of deleted CRDs that wait for their resources' finalizers
-	discovered discovered
 }
 
 // New starts a Server with an empty world but for what every cluster has: the namespaces default,
@@ -78,7 +73,7 @@ func New(ctx context.Context, o Options) (*Server, error) {
 	if err := takeProcess(o); err != nil {
 		return nil, err
 	}
-	s := &Server{opts: o, settled: map[string]string{}, builtinVersions: map[metav1.GroupVersion]bool{}}
+	s := &Server{opts: o, builtinVersions: map[metav1.GroupVersion]bool{}}
 	s.world = store.New(store.Options{Seed: o.Seed, Clock: o.storeClock(), Gate: o.Gate, Amend: amendTimes})
 	s.hooks = newHookView(s.world)
 	s.ips, s.ports = newIPAllocator(cidr, s.services), newPortAllocator(s.services)
@@ -99,7 +94,7 @@ func (s *Server) start(ctx, run context.Context) error {
 		return err
 	}
 	s.inner = s.definitions.documented(s.builtin, prepared.Handler)
-	s.front = external(s.version(s.groupList(s.openAPI(s.settling(s.inner)))), &s.requests)
+	s.front = external(s.version(s.groupList(s.openAPI(s.settling(s.inner)))), &s.requests, s.world.Prepare)
 	s.builtin.RunPostStartHooks(run)
 	if err := s.ready(ctx); err != nil {
 		// A hook that is stopped half-way has failed, and the API server's code ends the process then.
@@ -128,11 +123,7 @@ func (s *Server) assemble() (*genericapiserver.GenericAPIServer, error) {
 	}
 	s.definitions = newDefinitions(s.opts.Version)
 	groups := aggregated.NewResourceManager("apis")
-	custom, err := s.customConfig(groups, admit)
-	if err != nil {
-		return nil, err
-	}
-	if s.crds, err = custom.Complete().New(genericapiserver.NewEmptyDelegate()); err != nil {
+	if s.customs, err = s.newCustoms(groups, admit); err != nil {
 		return nil, fmt.Errorf("custom resources: %w", err)
 	}
 	b, err := newBuiltin(s.world, s.loop, s.ips, s.ports, s.tokens, s.opts.Clock)
@@ -143,7 +134,7 @@ func (s *Server) assemble() (*genericapiserver.GenericAPIServer, error) {
 	config.MergedResourceConfig = b.enabled
 	config.RESTOptionsGetter = b.options
 	config.SkipOpenAPIInstallation = true
-	if s.builtin, err = config.Complete(nil).New("kube-apiserver", s.crds.GenericAPIServer); err != nil {
+	if s.builtin, err = config.Complete(nil).New("kube-apiserver", s.customs.server); err != nil {
 		return nil, err
 	}
 	if err := b.install(s.builtin); err != nil {
@@ -172,18 +163,11 @@ func (s *Server) baseConfig(c *genericapiserver.Config, groups aggregated.Resour
 	return c
 }
 
-func (s *Server) customConfig(groups aggregated.ResourceManager, admit admission.Interface) (*crdserver.Config, error) {
+func (s *Server) newCustoms(groups aggregated.ResourceManager, admit admission.Interface) (*customs, error) {
 	c := s.baseConfig(genericapiserver.NewConfig(crdserver.Codecs), groups, admit)
 	c.MergedResourceConfig = crdserver.DefaultAPIResourceConfigSource()
 	c.RESTOptionsGetter = s.restOptions(crdserver.Codecs.LegacyCodec(apiextensionsv1.SchemeGroupVersion), false)
-	return &crdserver.Config{
-		GenericConfig: &genericapiserver.RecommendedConfig{Config: *c},
-		ExtraConfig: crdserver.ExtraConfig{
-			CRDRESTOptionsGetter: s.restOptions(unstructured.UnstructuredJSONScheme, true),
-			// More than one would hold a new CRD back for five seconds.
-			MasterCount: 1,
-		},
-	}, nil
+	return newCustoms(s.world, c, s.restOptions(unstructured.UnstructuredJSONScheme, true), newConversion(s.opts))
 }
 
 // restOptions stores with one codec for all resources.
@@ -260,6 +244,9 @@ func (s *Server) Close() {
 		s.world.Close()
 		if s.builtin != nil {
 			s.builtin.Destroy()
+		}
+		if s.customs != nil {
+			s.customs.stop()
 		}
 		giveProcessBack()
 	})

@@ -31,6 +31,10 @@ type Webhooks struct {
 	// Call makes one call. It is made from one goroutine at a time for each request. The URL's query has
 	// the webhook's time limit as timeout=DURATION; what passes it is an error. t is nil for plain HTTP.
 	Call func(r *http.Request, t *tls.Config) (*http.Response, error)
+	// Convert makes one call of a conversion webhook, as Call does of others. The API server does not say on
+	// behalf of which request: it is that of the handler that runs. nil: none can be reached, and what needs
+	// one fails.
+	Convert func(r *http.Request, t *tls.Config) (*http.Response, error)
 }
 
 // webhooks are the two admission plugins of the real API server, with their configurations taken from

@@ -2,7 +2,9 @@ package cluster
 
 import (
 	"context"
+	"crypto/tls"
 	"fmt"
+	"net/http"
 	"sync"
 	"time"
 
@@ -35,6 +37,12 @@ func NewBase(ctx context.Context, seed uint64) (*Base, error) {
 			return b.world != nil && wire.CanCallOut(ctx) && b.world.Network.Serves(host, port)
 		},
 		Call: CallWebhook,
+		Convert: func(r *http.Request, t *tls.Config) (*http.Response, error) {
+			if b.world == nil {
+				return nil, errNoEndpoint
+			}
+			return b.world.Network.Convert(r, t)
+		},
 	}})
 	if err != nil {
 		return nil, err

@@ -40,7 +40,7 @@ func testMain(m *testing.M) (int, error) {
 	}
 	defer func() { _ = os.RemoveAll(dir) }()
 	guests = dir
-	if err := build("0", dir+"/", "./testdata/busy", "./testdata/crds", "./testdata/creator", "./testdata/idle", "./testdata/incluster", "./testdata/h2only"); err != nil {
+	if err := build("0", dir+"/", "./testdata/busy", "./testdata/converter", "./testdata/crds", "./testdata/creator", "./testdata/idle", "./testdata/incluster", "./testdata/h2only"); err != nil {
 		return 0, err
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)

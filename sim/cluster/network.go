@@ -136,15 +136,33 @@ func (n *Network) Dial(host string, port int) (wire.Stream, error) {
 
 // CallWebhook is apiserver.Webhooks.Call in a world: the turn goes back to the world with the call.
 func CallWebhook(r *http.Request, t *tls.Config) (*http.Response, error) {
-	var body []byte
-	if r.Body != nil {
-		var err error
-		if body, err = io.ReadAll(r.Body); err != nil {
-			return nil, err
-		}
-		_ = r.Body.Close() // a buffer
+	c, err := callOut(r, t)
+	if err != nil {
+		return nil, err
 	}
-	return wire.Out(r.Context(), &wire.CallOut{Request: r, Body: body, TLS: t})
+	return wire.Out(r.Context(), c)
+}
+
+// Convert is apiserver.Webhooks.Convert in a world. One that nobody serves is called too, and fails: no
+// object can be shown in a form that only another knows.
+func (n *Network) Convert(r *http.Request, t *tls.Config) (*http.Response, error) {
+	c, err := callOut(r, t)
+	if err != nil {
+		return nil, err
+	}
+	return n.Door.CallOut(c)
+}
+
+func callOut(r *http.Request, t *tls.Config) (*wire.CallOut, error) {
+	c := &wire.CallOut{Request: r, TLS: t}
+	if r.Body == nil {
+		return c, nil
+	}
+	var err error
+	if c.Body, err = io.ReadAll(r.Body); err != nil {
+		return nil, err
+	}
+	return c, r.Body.Close()
 }
 
 // stream is a supervisor's stream in wire's words.

@@ -43,7 +43,7 @@ func main() {
 				fmt.Println("create", err)
 			}
 		case gone && ev.Type == "MODIFIED":
-			time.Sleep(time.Second)
+			time.Sleep(100 * time.Second)
 			list, err := objs.List(ctx, metav1.ListOptions{})
 			if err != nil {
 				fmt.Println("list", err)
