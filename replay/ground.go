@@ -2,7 +2,10 @@ package replay
 
 import (
 	"context"
+	"crypto/tls"
+	"errors"
 	"fmt"
+	"net/http"
 	"sync/atomic"
 	"time"
 
@@ -28,7 +31,7 @@ func newGround(ctx context.Context, start time.Time, script *Script) (*ground, e
 	var err error
 	// What is there before a run is the same for all seeds, so that runs of different ones can share it.
 	if g.server, err = apiserver.New(ctx, apiserver.Options{
-		Clock: g.now, Webhooks: apiserver.Webhooks{Serves: g.serves, Call: cluster.CallWebhook},
+		Clock: g.now, Webhooks: apiserver.Webhooks{Serves: g.serves, Call: cluster.CallWebhook, Convert: g.convert},
 	}); err != nil {
 		return nil, err
 	}
@@ -51,6 +54,15 @@ func (g *ground) now() time.Time {
 func (g *ground) serves(ctx context.Context, host string, port int) bool {
 	net := g.net.Load()
 	return net != nil && wire.CanCallOut(ctx) && net.Serves(host, port)
+}
+
+// convert calls a conversion webhook in the run under way.
+func (g *ground) convert(r *http.Request, t *tls.Config) (*http.Response, error) {
+	net := g.net.Load()
+	if net == nil {
+		return nil, errors.New("no process of a run serves it")
+	}
+	return net.Convert(r, t)
 }
 
 // follow makes CLOCK and NET the server's, until stand.

@@ -2,13 +2,11 @@ package replay
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"time"
 
 	"github.com/opreplay/opreplay/internal/cli"
-	"github.com/opreplay/opreplay/sim/apiserver"
 	"github.com/opreplay/opreplay/sim/process/virtual"
 )
 
@@ -127,14 +125,11 @@ func (s *Session) play(ctx context.Context, out string) (*Result, error) {
 // prepared is an API server in the state in which the operators found the cluster.
 func (s *Session) prepared(ctx context.Context, seed uint64) (*ground, error) {
 	if s.ground != nil {
-		err := s.ground.restore(seed)
-		if err == nil {
-			return s.ground, nil
-		}
-		s.Close()
-		if !errors.Is(err, apiserver.ErrCRDsChanged) {
+		if err := s.ground.restore(seed); err != nil {
+			s.Close()
 			return nil, err
 		}
+		return s.ground, nil
 	}
 	s.o.Progress.Set("starting the API server with %d objects", len(s.script.Initial))
 	g, err := newGround(ctx, s.start, s.script)
