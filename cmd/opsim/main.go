@@ -38,6 +38,7 @@ Exit codes: 0 fine; 1 findings or differences; 2 usage or bad input; 3 could not
 	root.AddCommand(
 		newDemoCmd(),
 		newReplayCmd(),
+		newExploreCmd(),
 		newAnalyzeCmd(),
 		newServeCmd(),
 		newVersionCmd(),

@@ -32,7 +32,9 @@ type replayFlags struct {
 	seed                                         uint64
 	check                                        int
 	limit, maxGap, settle, patience, gracePeriod time.Duration
-	failOnDivergence, verbose, steps, worker     bool
+	without                                      []int64
+	failOnDivergence, verbose, steps, live       bool
+	worker                                       bool
 }
 
 func newReplayCmd() *cobra.Command {
@@ -97,6 +99,8 @@ made again or new ones made, with --check when runs differ; 2 bad input; 3 the r
 	fl.DurationVar(&f.settle, "settle", replay.DefaultSettle, "go on for this long after the recording's time is over")
 	fl.DurationVar(&f.patience, "patience", 0, "how long a change waits for the operator's recorded writes before it (default 5s, with faults in the plan not at all)")
 	fl.DurationVar(&f.gracePeriod, "grace", replay.DefaultGrace, "time between SIGTERM and SIGKILL at the end")
+	fl.BoolVar(&f.live, "live", false, "have the cluster start processes again that end, and delete objects whose owners are gone (as in opsim explore)")
+	fl.Int64SliceVar(&f.without, "without", nil, "leave out the outsiders' changes with these recorded seqs")
 	fl.StringArrayVar(&f.env, "env", nil, "KEY=VALUE for the operator's environment; may come several times")
 	fl.StringVar(&f.process, "process", "", "the recorded process that was the operator")
 	fl.StringVar(&f.userAgent, "user-agent", "", "the recorded operator's User-Agent, or its beginning")
@@ -186,6 +190,7 @@ func (f *replayFlags) options() (o replay.Options, err error) {
 	o = replay.Options{
 		Seed: f.seed, Out: f.out, Env: f.env, Limit: f.limit, MaxGap: f.maxGap, Settle: f.settle,
 		Patience: f.patience, Grace: f.gracePeriod, Tool: "opsim " + cli.ThisBuild().Version, Clock: replay.Clock(f.clock),
+		Live: f.live, Without: f.without,
 	}
 	if err := f.addOperators(&o); err != nil {
 		return o, err

@@ -1,0 +1,141 @@
+package trial
+
+import (
+	"fmt"
+	"strings"
+)
+
+// mask is what differs between unaltered runs.
+type mask struct {
+	objects map[string]bool // that are there in one and not in the other
+	fields  map[string]bool // resource, a space, general path
+	counts  map[string]bool // of incarnations, deletes, creates
+}
+
+func newMask() *mask {
+	return &mask{objects: map[string]bool{}, fields: map[string]bool{}, counts: map[string]bool{}}
+}
+
+// learn masks what differs between two unaltered runs.
+func (m *mask) learn(a, b *story) {
+	for _, x := range compare(a, b, newMask()) {
+		if x.Oracle == oracleDiffers {
+			m.fields[x.Resource+" "+general(x.Field)] = true
+			continue
+		}
+		m.objects[x.Object] = true
+	}
+	for _, x := range counts(a, b, newMask()) {
+		m.counts[x.Object] = true
+	}
+}
+
+// compare says in what the end of a run is not that of the reference.
+func compare(ref, run *story, m *mask) (all []Alarm) {
+	want, have := ref.end(), run.end()
+	for _, k := range sortedKeys(want) {
+		w, h := want[k], have[k]
+		switch {
+		case m.objects[k]:
+		case h == nil:
+			all = append(all, Alarm{
+				Oracle: oracleMissing, Object: k, Resource: kindOf(&w.Identity), Expected: "it exists", Got: "there is none",
+				What: fmt.Sprintf("at the end there is no %s", k), id: w.Identity,
+			})
+		case h.hash != w.hash:
+			all = append(all, differences(ref, run, k, w, h, m)...)
+		}
+	}
+	for _, k := range sortedKeys(have) {
+		if h := have[k]; want[k] == nil && !m.objects[k] {
+			all = append(all, Alarm{
+				Oracle: oracleExtra, Object: k, Resource: kindOf(&h.Identity), Expected: "there is none", Got: "it exists",
+				What: fmt.Sprintf("at the end there is a %s", k), id: h.Identity,
+			})
+		}
+	}
+	return all
+}
+
+// differences are the fields in which an object differs.
+func differences(ref, run *story, key string, w, h *object, m *mask) (all []Alarm) {
+	a, b := ref.leaves(w), run.leaves(h)
+	kind := kindOf(&w.Identity)
+	paths := map[string]bool{}
+	for p := range a {
+		paths[p] = true
+	}
+	for p := range b {
+		paths[p] = true
+	}
+	for _, p := range sortedKeys(paths) {
+		x, inA := a[p]
+		y, inB := b[p]
+		if inA == inB && (x == y || x == older) || m.fields[kind+" "+general(p)] {
+			continue
+		}
+		all = append(all, Alarm{
+			Oracle: oracleDiffers, Object: key, Resource: kind, Field: p, Expected: said(x, inA), Got: said(y, inB),
+			What: fmt.Sprintf("at the end %s of %s is %s in place of %s", p, key, said(y, inB), said(x, inA)), id: h.Identity,
+		})
+	}
+	return all
+}
+
+// longestValue bounds what is printed of a value.
+const longestValue = 120
+
+func said(value string, there bool) string {
+	if !there {
+		return "absent"
+	}
+	if r := []rune(value); len(r) > longestValue {
+		return string(r[:longestValue]) + "…"
+	}
+	return value
+}
+
+// counts says what came to be more often than in the reference.
+func counts(ref, run *story, m *mask) (all []Alarm) {
+	want, have := ref.incarnations(), run.incarnations()
+	byKey := map[string]*object{}
+	for _, o := range run.objects {
+		byKey[run.key(o)] = o
+	}
+	for _, k := range sortedKeys(have) {
+		o := byKey[k]
+		name := nameOf(&o.Identity)
+		if want[k] == 0 || have[k] <= want[k] || run.deletes[name] <= ref.deletes[name] || m.counts[k] {
+			continue
+		}
+		all = append(all, Alarm{
+			Oracle: oracleRemade, Object: k, Resource: kindOf(&o.Identity), id: o.Identity,
+			Expected: times(ref.deletes[name]), Got: times(run.deletes[name]),
+			What: fmt.Sprintf("the operator deleted %s %s (%s in the reference), and it was made again", k, times(run.deletes[name]), times(ref.deletes[name])),
+		})
+	}
+	for _, k := range sortedKeys(run.generated) {
+		if run.generated[k] <= ref.generated[k] || m.counts[k] {
+			continue
+		}
+		kind, _, _ := strings.Cut(k, " ")
+		all = append(all, Alarm{
+			Oracle: oracleTwice, Object: k + "*", Resource: kind,
+			Expected: times(ref.generated[k]), Got: times(run.generated[k]),
+			What: fmt.Sprintf("the operator created %s* %s (%s in the reference)", k, times(run.generated[k]), times(ref.generated[k])),
+		})
+	}
+	return all
+}
+
+func times(n int) string {
+	switch n {
+	case 0:
+		return "never"
+	case 1:
+		return "once"
+	case 2:
+		return "twice"
+	}
+	return fmt.Sprintf("%d times", n)
+}

@@ -1,0 +1,197 @@
+package trial
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/opreplay/opreplay/traces"
+)
+
+// everything is the process whose rows show the whole cluster.
+const everything = "opsim"
+
+// object is one incarnation of an object in a run.
+type object struct {
+	traces.Identity
+	text, hash string // its last state
+	gone       bool
+	versions   int
+}
+
+// story is what a run did to the cluster, gathered as its rows come.
+type story struct {
+	processes []string
+	objects   []*object // in the order in which they came up
+	byUID     map[string]*object
+	names     map[string]string // generated name → what it stands for
+	generated map[string]int    // how often the operator created under a generateName, by kind and base
+	deletes   map[string]int    // the operator's deletes of objects that were there, by name
+	writes    map[string]int    // its writes by name
+	calls     []*traces.Request // all its writes, and all of leases
+	logs      []*traces.Log
+	last      int64 // time of the last row
+	first     int64
+	leases    bool // it takes part in leader election
+}
+
+func newStory(processes []string) *story {
+	return &story{
+		processes: processes, byUID: map[string]*object{}, names: map[string]string{}, generated: map[string]int{},
+		deletes: map[string]int{}, writes: map[string]int{},
+	}
+}
+
+// idle are resources that no end state is compared in: heartbeats and what is said, not done.
+func idle(id *traces.Identity) bool {
+	switch id.Resource {
+	case "events":
+		return id.Group == "" || id.Group == "events.k8s.io"
+	case "leases":
+		return id.Group == "coordination.k8s.io"
+	}
+	return false
+}
+
+// see takes the next row.
+func (s *story) see(row traces.Record) {
+	s.last = row.Header().TS
+	if s.first == 0 {
+		s.first = s.last
+	}
+	switch r := row.(type) {
+	case *traces.WatchEvent:
+		if r.Process == everything && r.UID != "" && !idle(&r.Identity) {
+			s.event(r)
+		}
+	case *traces.Request:
+		if slices.Contains(s.processes, r.Process) {
+			s.call(r)
+		}
+	case *traces.Log:
+		s.logs = append(s.logs, r)
+	}
+}
+
+func (s *story) event(r *traces.WatchEvent) {
+	o := s.byUID[r.UID]
+	if o == nil {
+		o = &object{}
+		s.byUID[r.UID] = o
+		s.objects = append(s.objects, o)
+	}
+	o.Identity = r.Identity
+	o.versions++
+	if r.Object != "" {
+		o.text, o.hash = r.Object, r.ObjectHash
+	}
+	o.gone = r.Type == string(traces.Deleted)
+}
+
+func (s *story) call(r *traces.Request) {
+	if !isWrite(r.Verb) || strings.Contains(r.Query, "dryRun=") {
+		return
+	}
+	s.calls = append(s.calls, r)
+	if idle(&r.Identity) {
+		s.leases = s.leases || r.Resource == "leases"
+		return
+	}
+	if r.Code < 200 || r.Code > 299 {
+		return
+	}
+	name := nameOf(&r.Identity)
+	switch {
+	case r.Verb == "delete":
+		s.deletes[name]++
+	case r.Verb == "create" && r.Subresource == "":
+		if base := generateName(r); base != "" {
+			kind := kindOf(&r.Identity) + " " + slash(r.Namespace, base)
+			s.generated[kind]++
+			s.names[r.Name] = fmt.Sprintf("%s<%d>", base, s.generated[kind])
+		}
+	}
+	s.writes[name]++
+}
+
+func isWrite(verb string) bool {
+	switch verb {
+	case "create", "update", "patch", "delete", "deletecollection":
+		return true
+	}
+	return false
+}
+
+// generateName is the base of the name that the server made for a created object; "" when the client named it.
+func generateName(r *traces.Request) string {
+	if !strings.Contains(r.RequestBody, `"generateName"`) {
+		return ""
+	}
+	var o struct {
+		Metadata struct {
+			Name         string `json:"name"`
+			GenerateName string `json:"generateName"`
+		} `json:"metadata"`
+	}
+	if json.Unmarshal([]byte(r.RequestBody), &o) != nil || o.Metadata.Name != "" {
+		return ""
+	}
+	return o.Metadata.GenerateName
+}
+
+// kindOf is a resource as kubectl names it.
+func kindOf(id *traces.Identity) string {
+	if id.Group == "" {
+		return id.Resource
+	}
+	return id.Resource + "." + id.Group
+}
+
+func slash(namespace, name string) string {
+	if namespace == "" {
+		return name
+	}
+	return namespace + "/" + name
+}
+
+// nameOf names an object as kubectl does.
+func nameOf(id *traces.Identity) string { return kindOf(id) + " " + slash(id.Namespace, id.Name) }
+
+// key names an object so that it can be found in another run: a generated name by what it stands for.
+func (s *story) key(o *object) string {
+	name := o.Name
+	if n, ok := s.names[name]; ok {
+		name = n
+	}
+	return kindOf(&o.Identity) + " " + slash(o.Namespace, name)
+}
+
+// end is what there is at the end, by key.
+func (s *story) end() map[string]*object {
+	all := map[string]*object{}
+	for _, o := range s.objects {
+		if !o.gone {
+			all[s.key(o)] = o
+		}
+	}
+	return all
+}
+
+// incarnations is how often an object of each key came to be.
+func (s *story) incarnations() map[string]int {
+	n := map[string]int{}
+	for _, o := range s.objects {
+		n[s.key(o)]++
+	}
+	return n
+}
+
+func sortedKeys[V any](m map[string]V) []string {
+	keys := make([]string, 0, len(m))
+	for k := range m {
+		keys = append(keys, k)
+	}
+	slices.Sort(keys)
+	return keys
+}
