@@ -1,15 +1,19 @@
 package apiserver
 
 import (
+	"fmt"
 	"net/http"
 	"strings"
 	"sync"
 
 	crdserver "k8s.io/apiextensions-apiserver/pkg/apiserver"
+	utilversion "k8s.io/apimachinery/pkg/util/version"
 	openapinamer "k8s.io/apiserver/pkg/endpoints/openapi"
 	genericapiserver "k8s.io/apiserver/pkg/server"
 	"k8s.io/apiserver/pkg/server/routes"
 	openapicommon "k8s.io/kube-openapi/pkg/common"
+	"k8s.io/kube-openapi/pkg/spec3"
+	"k8s.io/kube-openapi/pkg/validation/spec"
 	"k8s.io/kubernetes/pkg/api/legacyscheme"
 	generatedopenapi "k8s.io/kubernetes/pkg/generated/openapi"
 )
@@ -29,8 +33,20 @@ func newDefinitions(version string) *definitions {
 		v2: genericapiserver.DefaultOpenAPIConfig(generatedopenapi.GetOpenAPIDefinitions, namer),
 		v3: genericapiserver.DefaultOpenAPIV3Config(generatedopenapi.GetOpenAPIDefinitions, namer),
 	}
+	// The documents' version has no patch level.
+	if v, err := utilversion.ParseGeneric(version); err == nil {
+		version = fmt.Sprintf("%d.%d", v.Major(), v.Minor())
+	}
 	d.v2.Info.Title, d.v2.Info.Version = "Kubernetes", version
 	d.v3.Info.Title, d.v3.Info.Version = "Kubernetes", version
+	// What k8s.io/kubernetes/pkg/kubeapiserver/authenticator has the documents say.
+	const kind, name, in, text = "apiKey", "authorization", "header", "Bearer Token authentication"
+	d.v2.SecurityDefinitions = &spec.SecurityDefinitions{"BearerToken": {
+		SecuritySchemeProps: spec.SecuritySchemeProps{Type: kind, Name: name, In: in, Description: text},
+	}}
+	d.v3.SecuritySchemes = spec3.SecuritySchemes{"BearerToken": {
+		SecuritySchemeProps: spec3.SecuritySchemeProps{Type: kind, Name: name, In: in, Description: text},
+	}}
 	return d
 }
 

@@ -16,6 +16,7 @@ import (
 	_ "k8s.io/apiserver/pkg/registry/rest" // owns metav1Now
 	"k8s.io/klog/v2"
 	"k8s.io/kubernetes/pkg/capabilities"
+	"k8s.io/kubernetes/pkg/registry/core/persistentvolume"
 	_ "k8s.io/kubernetes/pkg/serviceaccount" // owns now
 )
 
@@ -44,6 +45,7 @@ func takeProcess(o Options) error {
 		return ErrSecondServer
 	}
 	registryNow = func() metav1.Time { return metav1.NewTime(o.Clock()) }
+	persistentvolume.NowFunc = registryNow
 	tokenNow = o.Clock
 	// Every cluster has --allow-privileged; it can be said once in a process.
 	capabilities.Setup(true, 0)

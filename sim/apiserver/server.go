@@ -74,11 +74,12 @@ func New(ctx context.Context, o Options) (*Server, error) {
 		return nil, err
 	}
 	s := &Server{opts: o, builtinVersions: map[metav1.GroupVersion]bool{}}
-	s.world = store.New(store.Options{Seed: o.Seed, Clock: o.storeClock(), Gate: o.Gate, Amend: amendTimes})
+	s.world = store.New(store.Options{Seed: o.Seed, Clock: o.storeClock(), Gate: o.Gate, Amend: amend})
 	s.hooks = newHookView(s.world)
 	s.ips, s.ports = newIPAllocator(cidr, s.services), newPortAllocator(s.services)
 	// The host is a name and nothing more: requests do not leave the process.
 	s.loop = s.clientConfig("http://kube-apiserver", func() http.Handler { return s.inner }, internal)
+	s.loop.UserAgent = "kube-apiserver" // not this program's name: it becomes the manager of fields
 	run, stop := context.WithCancel(context.Background())
 	s.stop = stop
 	if err := s.start(ctx, run); err != nil {

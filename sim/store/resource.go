@@ -161,6 +161,9 @@ func (r *resource) Get(_ context.Context, key string, opts storage.GetOptions, o
 	if err != nil {
 		return err
 	}
+	if _, err := r.versioner.ParseResourceVersion(opts.ResourceVersion); err != nil && r.cached {
+		return err // the watch cache does not call it a bad request, and clients see 500
+	}
 	e, rev := r.get(k)
 	if err := r.notOlder(opts.ResourceVersion, rev); err != nil {
 		return err

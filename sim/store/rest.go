@@ -1,6 +1,9 @@
 package store
 
 import (
+	"context"
+	"io"
+
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/registry/generic"
@@ -38,12 +41,29 @@ func (o restOptions) GetRESTOptions(gr schema.GroupResource, example runtime.Obj
 	if o.c.ResourcePrefix != nil {
 		prefix = o.c.ResourcePrefix(gr)
 	}
+	own := *cfg
+	own.Codec = dryRun{cfg.Codec, o.s}
 	return generic.RESTOptions{
-		StorageConfig: cfg, Decorator: o.s.decorate, ResourcePrefix: prefix,
+		StorageConfig: &own, Decorator: o.s.decorate, ResourcePrefix: prefix,
 		EnableGarbageCollection: o.c.GarbageCollection,
 		// More would delete the objects of a deletecollection in an order that nobody decides.
 		DeleteCollectionWorkers: 1,
 	}, nil
+}
+
+// dryRun is the codec of answers to dry runs, which the registry makes by writing an object and reading it,
+// without the store (k8s.io/apiserver/pkg/registry/generic/registry.DryRunnableStorage). They have the
+// world's times as others have.
+type dryRun struct {
+	runtime.Codec
+	s *Store
+}
+
+// Encode implements runtime.Encoder.
+func (c dryRun) Encode(obj runtime.Object, w io.Writer) error {
+	obj = obj.DeepCopyObject()
+	c.s.stamp(context.Background(), "", false, obj)
+	return c.Codec.Encode(obj, w)
 }
 
 // decorate is a generic.StorageDecorator.
@@ -53,8 +73,12 @@ func (s *Store) decorate(cfg *storagebackend.ConfigForResource, resourcePrefix s
 ) (storage.Interface, factory.DestroyFunc, error) {
 	// kube-apiserver has a watch cache for everything but events
 	// (k8s.io/kubernetes/pkg/kubeapiserver.DefaultWatchCacheSizes).
+	codec := cfg.Codec
+	if d, ok := codec.(dryRun); ok {
+		codec = d.Codec
+	}
 	c := resourceConfig{
-		codec: cfg.Codec, gr: cfg.GroupResource, prefix: cfg.Prefix, resourcePrefix: resourcePrefix,
+		codec: codec, gr: cfg.GroupResource, prefix: cfg.Prefix, resourcePrefix: resourcePrefix,
 		keyFunc: keyFunc, newFunc: newFunc, cached: cfg.GroupResource.Resource != "events",
 	}
 	if cfg.Transformer != nil {
