@@ -41,6 +41,9 @@ type Options struct {
 	// Version is the gitVersion that /version reports, as vMAJOR.MINOR.PATCH. "": DefaultVersion.
 	Version string
 
+	// Verify panics where a short cut in the store gives another result than the long way. For tests.
+	Verify bool
+
 	cidrGiven bool
 }
 

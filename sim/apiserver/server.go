@@ -74,7 +74,7 @@ func New(ctx context.Context, o Options) (*Server, error) {
 		return nil, err
 	}
 	s := &Server{opts: o, builtinVersions: map[metav1.GroupVersion]bool{}}
-	s.world = store.New(store.Options{Seed: o.Seed, Clock: o.storeClock(), Gate: o.Gate, Amend: amend})
+	s.world = store.New(store.Options{Seed: o.Seed, Clock: o.storeClock(), Gate: o.Gate, Amend: amend, Verify: o.Verify})
 	s.hooks = newHookView(s.world)
 	s.ips, s.ports = newIPAllocator(cidr, s.services), newPortAllocator(s.services)
 	// The host is a name and nothing more: requests do not leave the process.

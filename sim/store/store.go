@@ -31,6 +31,8 @@ type Options struct {
 	// its kind that the API server fills from the wall clock, beyond those of metadata; fix puts
 	// such a time right and leaves others alone.
 	Amend func(obj runtime.Object, fix func(*metav1.Time))
+	// Verify panics where a short cut gives another result than the long way. It is for tests.
+	Verify bool
 }
 
 // Store is the world's memory. All methods may be called from any goroutine.
