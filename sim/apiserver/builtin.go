@@ -53,6 +53,7 @@ import (
 	resourcerest "k8s.io/kubernetes/pkg/registry/resource/rest"
 	schedulingrest "k8s.io/kubernetes/pkg/registry/scheduling/rest"
 	storagerest "k8s.io/kubernetes/pkg/registry/storage/rest"
+	svmrest "k8s.io/kubernetes/pkg/registry/storagemigration/rest"
 	"k8s.io/kubernetes/pkg/serviceaccount"
 
 	"github.com/opreplay/opreplay/sim/store"
@@ -139,6 +140,7 @@ func providers(client kubernetes.Interface, t *tokens) []controlplaneapiserver.R
 		rbacrest.RESTStorageProvider{Authorizer: allow},
 		schedulingrest.RESTStorageProvider{},
 		storagerest.RESTStorageProvider{},
+		svmrest.RESTStorageProvider{},
 		flowcontrolrest.RESTStorageProvider{},
 		appsrest.StorageProvider{},
 		admissionregistrationrest.RESTStorageProvider{Authorizer: allow, DiscoveryClient: client.Discovery()},

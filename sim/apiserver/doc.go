@@ -53,9 +53,9 @@
 //   - Lists at resourceVersion 0 give the newest state; a real server's watch cache may lag. Bookmarks come
 //     when store.Store.Bookmark is called, events expire when store.Store.Expire is called.
 //   - Answers are not compressed, whatever the client accepts.
-//   - The groups apiregistration.k8s.io (APIService), internal.apiserver.k8s.io and storagemigration.k8s.io
-//     are not served, nor componentstatuses, nor versions that Kubernetes 1.37 no longer serves. No
-//     ServiceCIDR and IPAddress objects are made for Services. IPv4 only.
+//   - The groups apiregistration.k8s.io (APIService) and internal.apiserver.k8s.io are not served, nor
+//     componentstatuses, nor versions that Kubernetes 1.37 no longer serves. No ServiceCIDR and IPAddress
+//     objects are made for Services. IPv4 only.
 //   - Discovery lists groups in the order of installation, not by APIService priority.
 //   - A generated name that is taken already is refused instead of being drawn again; there are 14 million
 //     for each base.

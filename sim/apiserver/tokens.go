@@ -22,6 +22,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apiserver/pkg/authentication/authenticator"
+	"k8s.io/apiserver/pkg/authentication/group"
 	"k8s.io/apiserver/pkg/authentication/request/bearertoken"
 	tokenunion "k8s.io/apiserver/pkg/authentication/token/union"
 	"k8s.io/apiserver/pkg/registry/rest"
@@ -89,10 +90,11 @@ func newTokens(o Options, client kubernetes.Interface) (*tokens, error) {
 
 // reviewer is whom a TokenReview asks.
 func (t *tokens) reviewer() authenticator.Request {
-	if t.others == nil {
-		return bearertoken.New(t.Token)
+	all := t.Token
+	if t.others != nil {
+		all = tokenunion.New(authenticator.WrapAudienceAgnosticToken(t.audiences, t.others), t.Token)
 	}
-	return bearertoken.New(tokenunion.New(authenticator.WrapAudienceAgnosticToken(t.audiences, t.others), t.Token))
+	return group.NewAuthenticatedGroupAdder(bearertoken.New(all))
 }
 
 // AuthenticateToken tells who a service account token was issued to.

@@ -1,6 +1,7 @@
 package apiserver
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -50,6 +51,9 @@ func TestServiceAccountTokens(t *testing.T) {
 	status := review(w, got.Status.Token)
 	if !status.Authenticated || status.User.Username != "system:serviceaccount:default:robot" {
 		t.Errorf("the token's review: %+v", status)
+	}
+	if want := []string{"system:serviceaccounts", "system:serviceaccounts:default", "system:authenticated"}; !slices.Equal(status.User.Groups, want) {
+		t.Errorf("its groups: %q, want %q", status.User.Groups, want)
 	}
 	if forged := review(w, got.Status.Token[:len(got.Status.Token)-4]+"AAAA"); forged.Authenticated {
 		t.Errorf("a token with another signature: %+v", forged)
