@@ -71,8 +71,10 @@ type World struct {
 	steps   int64
 }
 
-// New makes a world with an empty agenda.
+// New makes a world with an empty agenda. From the first one on this process collects its garbage less often, unless
+// GOGC is set.
 func New(o Options) *World {
+	collectLess()
 	if o.MaxItems == 0 {
 		o.MaxItems = 1_000_000
 	}

@@ -97,6 +97,9 @@ func protobufToJSON(body []byte) (out []byte, err error) {
 			err = fmt.Errorf("a protobuf body that is broken: %v", p)
 		}
 	}()
+	if text := lately.find(body); text != nil {
+		return text, nil
+	}
 	object, gvk, err := protobufDecoder().Decode(body, nil, nil)
 	switch {
 	case runtime.IsNotRegisteredError(err):
@@ -104,7 +107,47 @@ func protobufToJSON(body []byte) (out []byte, err error) {
 	case err != nil:
 		return nil, fmt.Errorf("a protobuf body that is broken: %w", err)
 	}
-	return json.Marshal(object)
+	out, err = json.Marshal(object)
+	if err == nil {
+		lately.keep(body, out)
+	}
+	return out, err
+}
+
+// recent holds the last objects that were turned from protobuf into JSON: an object that has been written passes in
+// the answer, and then in an event to each of its watchers, as the same bytes.
+type recent struct {
+	mu   sync.Mutex
+	ring [64]struct{ from, to []byte }
+	next int
+}
+
+var lately recent
+
+// recentMost is the largest object that is kept, in bytes.
+const recentMost = 64 << 10
+
+// find is the JSON of the object, or nil. The caller gets a copy: redaction may write to it.
+func (r *recent) find(body []byte) []byte {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for i := range r.ring {
+		if e := &r.ring[i]; len(e.from) == len(body) && bytes.Equal(e.from, body) {
+			return bytes.Clone(e.to)
+		}
+	}
+	return nil
+}
+
+func (r *recent) keep(body, text []byte) {
+	if len(body) > recentMost {
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	e := &r.ring[r.next]
+	r.next = (r.next + 1) % len(r.ring)
+	e.from, e.to = append(e.from[:0], body...), append(e.to[:0], text...)
 }
 
 // watchFrame takes a watch's frame apart: its event type and the object as JSON.

@@ -33,6 +33,9 @@ const (
 	// mayBlock: not when the call comes from the text of a static Go program, whose descriptors never block
 	// (the runtime polls them), unless it is about one of the three standard ones.
 	mayBlock
+	// mayWait: not when the call comes from the text of a static Go program and has no time-out: it asks what is
+	// ready, and the answer is the same whoever gives it, as nothing moves but the thread that asks.
+	mayWait
 	dupOnly    // fcntl: only F_DUPFD and F_DUPFD_CLOEXEC
 	notShim    // execve, sendmsg: unless it bears shimMagic
 	denyNoSys  // ENOSYS without asking: programs fall back to something that can be supervised
@@ -98,19 +101,30 @@ func block(e trap, text goText) []unix.SockFilter {
 		if text.hi == 0 {
 			break
 		}
-		return []unix.SockFilter{
-			load(offArgs),
-			jump(unix.BPF_JGT, 2, 0, 6), // standard descriptors: stop
-			load(offIP + 4),
-			jump(unix.BPF_JEQ, 0, 0, 4),
-			load(offIP),
-			jump(unix.BPF_JGE, text.lo, 0, 2),
-			jump(unix.BPF_JGE, text.hi, 1, 0),
-			ret(retAllow),
-			ret(retNotify),
+		return unlessGo(text, offArgs, jump(unix.BPF_JGT, 2, 0, 6)) // standard descriptors: stop
+	case mayWait:
+		if text.hi == 0 {
+			break
 		}
+		return unlessGo(text, offArgs+8*3, jump(unix.BPF_JEQ, 0, 0, 6))
+	case always:
 	}
 	return []unix.SockFilter{ret(retNotify)}
+}
+
+// unlessGo stops the thread unless an argument is as WANT says (else it goes six on) and the call comes from the text.
+func unlessGo(text goText, arg uint32, want unix.SockFilter) []unix.SockFilter {
+	return []unix.SockFilter{
+		load(arg),
+		want,
+		load(offIP + 4),
+		jump(unix.BPF_JEQ, 0, 0, 4),
+		load(offIP),
+		jump(unix.BPF_JGE, text.lo, 0, 2),
+		jump(unix.BPF_JGE, text.hi, 1, 0),
+		ret(retAllow),
+		ret(retNotify),
+	}
 }
 
 // then is the condition that remains for a call that is not the shim's.

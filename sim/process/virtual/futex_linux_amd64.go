@@ -80,7 +80,10 @@ func (s *Supervisor) futexWait(t *thread, a *[6]uint64, bitset bool, key futexKe
 	if a[3] != 0 {
 		switch {
 		case !bitset:
-			deadline = satAdd(s.now(), ns)
+			// Go's monitor thread sleeps so until the next timer is due, which a thread in epoll_pwait waits for
+			// too (up to 1 ms longer, see epollDeadline). If the monitor came first it would find that the timer is
+			// late and look again every 20 µs; so it comes after.
+			deadline = satAdd(s.now(), ns+1e6)
 		case a[1]&futexClockRealtime != 0:
 			deadline = ns
 		default:

@@ -64,6 +64,7 @@ func (s *Supervisor) drainOutputs() {
 				if err != nil || n <= 0 {
 					break
 				}
+				s.touched = true
 				root.output(o.n, bytes.Clone(s.scratch[:n]), s.Now())
 			}
 		}

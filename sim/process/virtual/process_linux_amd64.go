@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"sync"
 	"syscall"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -229,7 +230,7 @@ func (p *Process) Exited() (ExitStatus, bool) { return p.exit, p.gone }
 func (p *Process) Pause() { p.paused = true }
 
 // Resume ends a Pause. What has become due meanwhile runs now.
-func (p *Process) Resume() { p.paused = false }
+func (p *Process) Resume() { p.paused, p.s.touched = false, true }
 
 // Kill ends the process and all that come from it at once, as kill -9 does. It returns when they are gone.
 func (p *Process) Kill() {
@@ -253,13 +254,15 @@ func (p *Process) Signal(sig syscall.Signal) error {
 	return p.s.signal(p.main, 0, int(sig), nil)
 }
 
-// reap waits for a child of ours that is ending and returns its status.
-func reap(pid int) unix.WaitStatus {
+// reap waits for a child of ours that is ending and returns its status and the CPU time that it and the children that
+// it has waited for have used.
+func reap(pid int) (unix.WaitStatus, time.Duration) {
 	var ws unix.WaitStatus
+	var used unix.Rusage
 	for {
-		_, err := unix.Wait4(pid, &ws, 0, nil)
+		_, err := unix.Wait4(pid, &ws, 0, &used)
 		if err != unix.EINTR {
-			return ws
+			return ws, time.Duration(used.Utime.Nano() + used.Stime.Nano())
 		}
 	}
 }
@@ -271,7 +274,7 @@ func (s *Supervisor) processEnded(p *proc) {
 		return
 	}
 	s.awaitEnd(p)
-	p.dead = true
+	p.dead, s.touched = true, true
 	for _, t := range append([]*thread(nil), p.threads...) {
 		s.removeThread(t)
 	}
@@ -309,7 +312,8 @@ func pollFor(fd, ms int) bool {
 
 func (s *Supervisor) familyEnded(p *proc) {
 	root := p.root
-	ws := reap(p.pid)
+	ws, cpu := reap(p.pid)
+	s.cpu += cpu
 	root.gone = true
 	root.exit = ExitStatus{Code: ws.ExitStatus(), At: s.Now()}
 	if ws.Signaled() {

@@ -127,7 +127,7 @@ func (s *Supervisor) take(i int) *thread {
 // dispatch gives t the token.
 func (s *Supervisor) dispatch(t *thread) {
 	t.state = stateRunning
-	s.cur = t
+	s.cur, s.touched = t, true
 	if t.lent {
 		return // see returned
 	}
@@ -231,8 +231,12 @@ func (s *Supervisor) wakeReady() bool {
 	return false
 }
 
-// pollParked looks at the descriptors that threads wait for.
+// pollParked looks at the descriptors that threads wait for, if anything can have become ready.
 func (s *Supervisor) pollParked() {
+	if !s.touched && s.loose == 0 {
+		return
+	}
+	s.touched = false
 	for _, t := range s.order {
 		if t.state != stateParked || t.p.root.paused {
 			continue

@@ -217,6 +217,7 @@ func (s *Supervisor) Dial(p *Process, addr, from netip.AddrPort) (*Stream, error
 	st.inbound = true
 	k.pending = append(k.pending, pendingConn{c.theirs, st})
 	c.theirs = -1
+	s.touched = true
 	// A byte at the listening socket makes it readable, once for each connection.
 	_, _ = unix.Write(k.world, []byte{0})
 	for _, t := range s.order {

@@ -86,6 +86,7 @@ func (st *Stream) Read(p []byte) (int, error) {
 		return 0, eofIf(st.eof)
 	}
 	n, err := unix.Read(st.fd, p)
+	st.s.touched = true // there is room for a writer
 	switch {
 	case err == unix.EAGAIN || err == unix.EINTR:
 		return 0, nil
@@ -110,6 +111,7 @@ func (st *Stream) Write(p []byte) (int, error) {
 	if st.closed {
 		return 0, io.ErrClosedPipe
 	}
+	st.s.touched = true
 	done := 0
 	var err error
 	for done < len(p) && err == nil {
@@ -134,6 +136,7 @@ func (st *Stream) CloseWrite() error {
 	if st.closed {
 		return io.ErrClosedPipe
 	}
+	st.s.touched = true
 	return unix.Shutdown(st.fd, unix.SHUT_WR)
 }
 
@@ -142,7 +145,7 @@ func (st *Stream) Close() error {
 	if st.closed {
 		return nil
 	}
-	st.closed = true
+	st.closed, st.s.touched = true, true
 	st.s.forget(st)
 	return unix.Close(st.fd)
 }

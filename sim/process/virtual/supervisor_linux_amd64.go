@@ -38,6 +38,7 @@ type Supervisor struct {
 	futexes  map[futexKey][]*thread
 	timers   []*timer
 	seq      uint64 // order of things with one deadline
+	touched  bool   // a descriptor that a thread waits for may have become ready: something ran, read or wrote
 	vain     int    // yields and empty polls since a thread last parked
 	nextTh   int
 
@@ -60,6 +61,7 @@ type Supervisor struct {
 	table    []trap
 	handlers map[int32]*trap
 	stats    counters
+	cpu      time.Duration // of processes that have ended
 	closed   bool
 }
 
@@ -255,6 +257,10 @@ func (s *Supervisor) Stats() Stats {
 	}
 	return st
 }
+
+// CPU is the user and system time that the processes that have ended have used, with those of their children that they
+// waited for. It is real time, and differs from run to run.
+func (s *Supervisor) CPU() time.Duration { return s.cpu }
 
 func (s *Supervisor) syscallName(nr int32) string {
 	if e := s.handlers[nr]; e != nil {

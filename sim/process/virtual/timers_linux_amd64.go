@@ -49,6 +49,7 @@ func (s *Supervisor) fire(tm *timer) {
 		tm.next = 0
 	}
 	if tm.fd >= 0 {
+		s.touched = true
 		var b [8]byte
 		binary.LittleEndian.PutUint64(b[:], count)
 		_, _ = unix.Write(tm.fd, b[:])

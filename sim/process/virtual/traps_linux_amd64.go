@@ -19,7 +19,7 @@ func traps() []trap {
 	return []trap{
 		// Waiting for other threads, for descriptors, for time.
 		{unix.SYS_FUTEX, "futex", always, (*Supervisor).sysFutex},
-		{unix.SYS_EPOLL_PWAIT, "epoll_pwait", always, (*Supervisor).sysEpollWait},
+		{unix.SYS_EPOLL_PWAIT, "epoll_pwait", mayWait, (*Supervisor).sysEpollWait},
 		{unix.SYS_NANOSLEEP, "nanosleep", always, (*Supervisor).sysNanosleep},
 		{unix.SYS_SCHED_YIELD, "sched_yield", always, (*Supervisor).sysYield},
 		{unix.SYS_READ, "read", mayBlock, (*Supervisor).sysRead},

@@ -55,6 +55,9 @@ func (s *Supervisor) Attend() {}
 // Stats is empty.
 func (s *Supervisor) Stats() Stats { return Stats{} }
 
+// CPU is 0.
+func (s *Supervisor) CPU() time.Duration { return 0 }
+
 // Close does nothing.
 func (s *Supervisor) Close() error { return nil }
 
