@@ -37,7 +37,7 @@ func (g *guest) exit() process.Exit {
 	s, _ := g.proc.Exited()
 	e := process.Exit{Code: s.Code, Stopped: g.stopped}
 	if s.Signal != 0 {
-		e.Signal = syscall.Signal(s.Signal).String()
+		e.Signal = process.SignalName(syscall.Signal(s.Signal))
 	}
 	return e
 }

@@ -303,7 +303,7 @@ func (v *virtualRun) account(result *Result) {
 	}
 	result.Parts = Parts{Start: v.call1.Sub(v.began), Sync: synced.Sub(v.call1), Run: time.Since(synced)}
 	stats := v.sup.Stats()
-	result.WorldSteps = v.world.Steps()
+	result.WorldSteps, result.OperatorCPU = v.world.Steps(), v.sup.CPU()
 	result.Traps, result.Jumps = stats.Traps, stats.Jumps
 	result.Deterministic, result.Reasons = stats.Deterministic, stats.Reasons
 }

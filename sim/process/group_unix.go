@@ -18,7 +18,10 @@ func killGroup(pid int) { _ = syscall.Kill(-pid, syscall.SIGKILL) }
 func exitOf(state *os.ProcessState) Exit {
 	e := Exit{Code: state.ExitCode()}
 	if ws, ok := state.Sys().(syscall.WaitStatus); ok && ws.Signaled() {
-		e.Signal = unix.SignalName(ws.Signal())
+		e.Signal = SignalName(ws.Signal())
 	}
 	return e
 }
+
+// SignalName is a signal's name, such as "SIGKILL"; "" for a number that is none.
+func SignalName(s syscall.Signal) string { return unix.SignalName(s) }

@@ -57,11 +57,11 @@ func (s Spec) argv() []string {
 
 // Exit is how a process ended.
 type Exit struct {
-	Code int // exit code; -1 when a signal ended it
+	Code int `json:"code"` // exit code; -1 when a signal ended it
 	// Signal that ended it, such as "SIGKILL"; "" for none.
-	Signal string
+	Signal string `json:"signal,omitempty"`
 	// Stopped is set when Stop ended it.
-	Stopped bool
+	Stopped bool `json:"stopped"`
 }
 
 // String says it in words.
