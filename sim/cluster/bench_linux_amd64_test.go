@@ -9,30 +9,49 @@ import (
 	"time"
 )
 
-// measure runs a world for D, ends it, and reports what that took. A second of virtual time takes a second on
-// the wall clock: virtual-s/s is the ratio to that. The one by CPU time counts the API server, the supervisor
-// and the programs, and hardly depends on what else the machine does.
-func measure(b *testing.B, w *World, d time.Duration, before time.Duration) {
+// tally sums what worlds have cost.
+type tally struct {
+	virtual, wall, cpu time.Duration
+	traps              uint64
+	requests, steps    int64
+	worlds             int
+}
+
+// play runs a world for D, ends it, and counts. BEFORE is the CPU time before the world began.
+func (y *tally) play(b *testing.B, w *World, d, before time.Duration) {
 	b.Helper()
 	start := time.Now()
 	play(b, w, d)
-	wall := time.Since(start)
-	st, requests, steps := w.Stats(), w.requests, w.Steps()
+	y.wall += time.Since(start)
+	st := w.Stats()
 	if !st.Deterministic {
 		b.Fatal(st.Reasons)
 	}
+	y.virtual += d
+	y.traps += st.Traps
+	y.requests += w.requests
+	y.steps += w.Steps()
+	y.worlds++
 	if err := w.Close(); err != nil { // the programs' CPU time is known from now on
 		b.Fatal(err)
 	}
-	cpu := usage() - before
-	b.ReportMetric(d.Seconds()/wall.Seconds(), "virtual-s/s")
-	b.ReportMetric(d.Seconds()/cpu.Seconds(), "virtual-s/cpu-s")
-	b.ReportMetric(float64(st.Traps), "traps")
-	b.ReportMetric(float64(wall.Microseconds())/float64(st.Traps), "µs/trap")
-	b.ReportMetric(float64(requests), "requests")
-	b.ReportMetric(float64(requests)/wall.Seconds(), "requests/s")
-	b.ReportMetric(float64(requests)/cpu.Seconds(), "requests/cpu-s")
-	b.ReportMetric(float64(steps), "steps")
+	y.cpu += usage() - before
+}
+
+// report says what that was in rates, and of one world. A second of virtual time would take a second on the wall
+// clock: virtual-s/s is the ratio to that. The rates by CPU time count the API server, the supervisor and the programs,
+// and depend less on what else the machine does.
+func (y *tally) report(b *testing.B) {
+	b.Helper()
+	n := float64(y.worlds)
+	b.ReportMetric(y.virtual.Seconds()/y.wall.Seconds(), "virtual-s/s")
+	b.ReportMetric(y.virtual.Seconds()/y.cpu.Seconds(), "virtual-s/cpu-s")
+	b.ReportMetric(float64(y.traps)/n, "traps")
+	b.ReportMetric(float64(y.wall.Microseconds())/float64(y.traps), "µs/trap")
+	b.ReportMetric(float64(y.requests)/n, "requests")
+	b.ReportMetric(float64(y.requests)/y.wall.Seconds(), "requests/s")
+	b.ReportMetric(float64(y.requests)/y.cpu.Seconds(), "requests/cpu-s")
+	b.ReportMetric(float64(y.steps)/n, "steps")
 	b.ReportMetric(rss(), "MB-RSS")
 }
 
@@ -66,14 +85,16 @@ func BenchmarkIdleHour(b *testing.B) {
 		args []string
 	}{{"watch", nil}, {"lease", []string{"--leader-elect"}}} {
 		b.Run(c.name, func(b *testing.B) {
+			var y tally
 			for b.Loop() {
 				before := usage()
 				w := begin(b, Options{Seed: 1})
 				if _, err := w.Start(Program{Name: "idle", Path: guest("idle"), Args: c.args}); err != nil {
 					b.Fatal(err)
 				}
-				measure(b, w, time.Hour, before)
+				y.play(b, w, time.Hour, before)
 			}
+			y.report(b)
 		})
 	}
 }
@@ -85,13 +106,15 @@ func BenchmarkBusyHour(b *testing.B) {
 		args []string
 	}{{"objects", nil}, {"lease", []string{"--leader-elect"}}} {
 		b.Run(c.name, func(b *testing.B) {
+			var y tally
 			for b.Loop() {
 				before := usage()
 				w := begin(b, Options{Seed: 1})
 				startBusy(b, w, "busy", c.args...)
 				createAll(b, w, 50)
-				measure(b, w, time.Hour, before)
+				y.play(b, w, time.Hour, before)
 			}
+			y.report(b)
 		})
 	}
 }

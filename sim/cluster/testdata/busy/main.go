@@ -88,18 +88,20 @@ func (r *reconciler) flaky(key string) error {
 func main() {
 	elect := flag.Bool("leader-elect", false, "elect a leader")
 	hooks := flag.Bool("webhooks", false, "serve admission webhooks and install their configurations")
+	metrics := flag.String("metrics-bind-address", ":8080", "where to serve metrics; 0: nowhere")
+	probes := flag.String("health-probe-bind-address", ":8081", "where to serve probes; 0: nowhere")
 	flag.Parse()
 	ctrl.SetLogger(logr.FromSlogHandler(slog.NewJSONHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn})))
-	if err := run(*elect, *hooks); err != nil {
+	if err := run(*elect, *hooks, *metrics, *probes); err != nil {
 		fmt.Fprintln(os.Stderr, "busy ended:", err)
 		os.Exit(1)
 	}
 }
 
-func run(elect, hooks bool) error {
+func run(elect, hooks bool, metrics, probes string) error {
 	o := ctrl.Options{
 		LeaderElection: elect, LeaderElectionID: "busy", LeaderElectionNamespace: "default", LeaderElectionReleaseOnCancel: true,
-		Metrics: metricsserver.Options{BindAddress: ":8080"}, HealthProbeBindAddress: ":8081",
+		Metrics: metricsserver.Options{BindAddress: metrics}, HealthProbeBindAddress: probes,
 	}
 	ctx := ctrl.SetupSignalHandler()
 	if hooks {
