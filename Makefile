@@ -11,6 +11,7 @@ HEAVY_PATHS = sim/apiserver|sim/store|sim/front|sim/actor|sim/cluster|replay|cmd
 HEAVY = $(shell go list ./... | grep -E '/($(HEAVY_PATHS))(/|$$)')
 LIGHT = $(shell go list ./... | grep -v -E '/($(HEAVY_PATHS))(/|$$)')
 CHECK = 100
+HOURS = 20
 ZOO   = statusloop statusrace orphanfinalizer \
         halfcreate staleclaim doublecreate earlyrelease fatalconflict
 
@@ -30,12 +31,17 @@ demo: build ## replay three recorded faults, name them, and show that the mended
 	bin/opsim demo
 
 .PHONY: check
-check: build ## replay each bundled case CHECK (100) times, faulty and mended: all runs of one are the same, byte for byte
+check: build ## replay each bundled case CHECK (100) times, faulty and mended: all runs of one are the same, byte for byte; then check-hour
 	@dir=$$(mktemp -d); trap 'rm -rf '"$$dir" EXIT; for c in $(ZOO); do for twin in '' ' --fixed'; do \
 		printf '%-15s %-8s ' "$$c" "$$twin"; \
 		bin/opsim replay traces/cases/$$c.optrace --operator "bin/zoo/$$c$$twin" --patience 1s --check $(CHECK) --out "$$dir/$$c$$twin.optrace" >"$$dir/out" 2>&1; \
 		code=$$?; if [ $$code = 0 ]; then tail -1 "$$dir/out"; else cat "$$dir/out"; exit $$code; fi; \
 	done; done
+	@$(MAKE) --no-print-directory check-hour
+
+.PHONY: check-hour
+check-hour: ## a virtual hour of a busy operator and its replica, HOURS (20) times: all the same, byte for byte
+	CLUSTER_RUNS=$(HOURS) go test -count 1 -timeout 60m -run '^TestBusyHour$$' -v ./sim/cluster
 
 .PHONY: test
 test: control-plane ## test everything, with the race detector where it is cheap (the first run builds a control plane)

@@ -173,6 +173,7 @@ func same(t *testing.T, n int, f func(t *testing.T) string) {
 			return
 		}
 	}
+	t.Logf("%d of %d runs identical: %s", n, n, first)
 }
 
 // runs is N, or what CLUSTER_RUNS says.
