@@ -13,7 +13,8 @@ LIGHT = $(shell go list ./... | grep -v -E '/($(HEAVY_PATHS))(/|$$)')
 CHECK = 100
 HOURS = 20
 ZOO   = statusloop statusrace orphanfinalizer \
-        halfcreate staleclaim doublecreate earlyrelease fatalconflict
+        halfcreate staleclaim doublecreate earlyrelease fatalconflict \
+        droppedstatus missedsize tombstone twoleaders
 
 .DEFAULT_GOAL := help
 

@@ -2,7 +2,6 @@ package operators_test
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"os"
 	"os/exec"
@@ -14,6 +13,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"github.com/opreplay/opreplay/analysis"
 	"github.com/opreplay/opreplay/examples/operators"
 	"github.com/opreplay/opreplay/replay"
 	"github.com/opreplay/opreplay/sim/fault"
@@ -28,6 +28,10 @@ var right = map[string]func(end) error{
 	"doublecreate":  buildsHaveOneJob,
 	"earlyrelease":  machinesHaveTheirFleets,
 	"fatalconflict": rolloutsAreRolledOut,
+	"droppedstatus": accountsHaveTheirNumbers,
+	"missedsize":    ringsHaveTheirSize,
+	"tombstone":     tablesHaveTheirRoutes,
+	"twoleaders":    ordersHaveOneInvoice,
 }
 
 // Each faulty operator ends in a wrong state under its plan, and only there; its mended twin never does.
@@ -54,29 +58,59 @@ func TestPlansShowTheFaults(t *testing.T) {
 				sane bool // under the plan too
 			}{{"faulty", nil, false}, {"fixed", []string{"--fixed"}, true}} {
 				session := open(t, o, twin.args...)
-				if err := check(play(t, session, o, nil)); err != nil {
+				plain, result := play(t, session, o, nil)
+				if err := check(endOf(t, plain)); err != nil {
 					t.Errorf("%s, plain: %v", twin.name, err)
 				}
-				err := check(play(t, session, o, plan))
+				mustBeQuiet(t, plain)
+				if d := result.Divergence; twin.args == nil && o.Replicas == 0 && (d.Recorded == 0 || d.Equal != d.Recorded || d.New > 0) {
+					t.Errorf("%d of %d recorded writes made again, %d new", d.Equal, d.Recorded, d.New)
+				}
+				planned, _ := play(t, session, o, plan)
+				err := check(endOf(t, planned))
 				if (err == nil) != twin.sane {
 					t.Errorf("%s, under the plan: %v", twin.name, err)
 				}
+				t.Logf("%s, under the plan: %v", twin.name, err)
 				session.Close()
 			}
+			mustBeQuiet(t, openTrace(t, bundled(o)))
 		})
 	}
+}
+
+// mustBeQuiet: there is nothing in the trace that the analysis minds.
+func mustBeQuiet(t *testing.T, trace *traces.Trace) {
+	t.Helper()
+	result, err := analysis.Analyze(t.Context(), trace, analysis.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range result.Findings {
+		t.Errorf("%s: finding %s: %s", trace.Dir(), f.Detector, f.What)
+	}
+}
+
+// bundled is an operator's recorded trace, of a run that went well.
+func bundled(o operators.Operator) string {
+	return filepath.Join("..", "..", "traces", "cases", o.Name+".optrace")
+}
+
+func openTrace(t *testing.T, dir string) *traces.Trace {
+	t.Helper()
+	trace, err := traces.Open(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = trace.Close() })
+	return trace
 }
 
 // open makes an operator's bundled trace ready to be played against it.
 func open(t *testing.T, o operators.Operator, args ...string) *replay.Session {
 	t.Helper()
-	trace, err := traces.Open(filepath.Join("..", "..", "traces", "cases", o.Name+".optrace"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = trace.Close() })
 	session, err := replay.Open(t.Context(), replay.Options{
-		Trace: trace, Clock: replay.ClockVirtual, Patience: -1,
+		Trace: openTrace(t, bundled(o)), Clock: replay.ClockVirtual, Patience: -1,
 		Settle:    20 * time.Second, // for what comes back, and for retries
 		Operators: []replay.Operator{{Command: append([]string{filepath.Join(zoo(t), o.Name)}, args...)}},
 	})
@@ -86,18 +120,18 @@ func open(t *testing.T, o operators.Operator, args ...string) *replay.Session {
 	return session
 }
 
-// play plays it and returns the objects that there are in the end.
-func play(t *testing.T, session *replay.Session, o operators.Operator, plan *fault.Plan) end {
+// play plays it once and returns the run's trace.
+func play(t *testing.T, session *replay.Session, o operators.Operator, plan *fault.Plan) (*traces.Trace, *replay.Result) {
 	t.Helper()
-	rows := &replay.Rows{}
-	result, err := session.Play(t.Context(), replay.Variant{Plan: plan, Rows: rows})
+	out := filepath.Join(t.TempDir(), "run.optrace")
+	result, err := session.Play(t.Context(), replay.Variant{Plan: plan, Replicas: o.Replicas, Out: out})
 	if err != nil {
 		t.Fatal(err)
 	}
 	if !result.Deterministic || len(result.Unmatched) > 0 {
 		t.Errorf("deterministic %v (%q), unmatched %q", result.Deterministic, result.Reasons, result.Unmatched)
 	}
-	return endOf(t, rows.All)
+	return openTrace(t, out), result
 }
 
 // zoo is the folder of the operators' binaries, which the first who asks builds.
@@ -116,7 +150,7 @@ var buildZoo = sync.OnceValues(func() (string, error) {
 		return "", err
 	}
 	binaries = dir
-	args := []string{"build", "-o", dir + string(filepath.Separator)}
+	args := []string{"build", "-ldflags=-s -w", "-o", dir + string(filepath.Separator)} // links in half the time
 	for _, o := range operators.Zoo() {
 		if o.Plan != nil {
 			args = append(args, "./"+o.Name)
@@ -143,12 +177,15 @@ func TestMain(m *testing.M) {
 type end map[string][]unstructured.Unstructured
 
 // endOf has the objects that were made in the run, as the whole cluster's watch shows them.
-func endOf(t *testing.T, rows []traces.Record) end {
+func endOf(t *testing.T, trace *traces.Trace) end {
 	t.Helper()
 	type key struct{ resource, namespace, name string }
 	last := map[key]*traces.WatchEvent{}
-	for _, row := range rows {
-		if w, ok := row.(*traces.WatchEvent); ok && w.Process == "opsim" && w.Type != string(traces.Sync) {
+	for record, err := range trace.Records(t.Context(), traces.Range{}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if w, ok := record.(*traces.WatchEvent); ok && w.Process == "opsim" && w.Type != string(traces.Sync) {
 			last[key{w.Resource, w.Namespace, w.Name}] = w
 		}
 	}
@@ -158,7 +195,7 @@ func endOf(t *testing.T, rows []traces.Record) end {
 			continue
 		}
 		var object unstructured.Unstructured
-		if err := json.Unmarshal([]byte(w.Object), &object.Object); err != nil {
+		if err := object.UnmarshalJSON([]byte(w.Object)); err != nil {
 			t.Fatalf("seq %d: %v", w.Seq, err)
 		}
 		all[w.Resource] = append(all[w.Resource], object)
@@ -274,6 +311,75 @@ func rolloutsAreRolledOut(e end) error {
 	}
 	if have, want := field(deployment, "spec.replicas"), field(rollout, "spec.replicas"); have != want {
 		return fmt.Errorf("%v replicas, want %v; phase %v: %v", have, want, field(rollout, "status.phase"), field(rollout, "status.message"))
+	}
+	return nil
+}
+
+// accountsHaveTheirNumbers: each account says under which number the provider has it.
+func accountsHaveTheirNumbers(e end) error {
+	accounts, err := e.all("accounts", 2)
+	if err != nil {
+		return err
+	}
+	for _, a := range accounts {
+		entry, err := e.find("configmaps", "provider-"+a.GetName())
+		if err != nil {
+			return err
+		}
+		if have, want := field(a, "status.number"), field(entry, "data.number"); have != want {
+			return fmt.Errorf("%s has number %v, the provider has %v", a.GetName(), have, want)
+		}
+	}
+	return nil
+}
+
+// ringsHaveTheirSize: a ring has as many members as its size says.
+func ringsHaveTheirSize(e end) error {
+	rings, err := e.all("rings", 1)
+	if err != nil {
+		return err
+	}
+	for _, path := range []string{"spec.size", "status.size"} {
+		if n := field(rings[0], path); n != int64(3) {
+			return fmt.Errorf("%s is %v, want 3", path, n)
+		}
+	}
+	_, err = e.all("configmaps", 3)
+	return err
+}
+
+// tablesHaveTheirRoutes: the table has the ways of the routes that there are, and no others.
+func tablesHaveTheirRoutes(e end) error {
+	table, err := e.find("configmaps", "main")
+	if err != nil {
+		return err
+	}
+	ways, _, _ := unstructured.NestedStringMap(table.Object, "data")
+	for _, r := range e["routes"] {
+		if have, want := ways[r.GetName()], field(r, "spec.via"); have != want {
+			return fmt.Errorf("%s goes by %q, want %v", r.GetName(), have, want)
+		}
+	}
+	if len(ways) != len(e["routes"]) {
+		return fmt.Errorf("the table has %d ways for %d routes", len(ways), len(e["routes"]))
+	}
+	return nil
+}
+
+// ordersHaveOneInvoice: each order is invoiced once.
+func ordersHaveOneInvoice(e end) error {
+	orders, err := e.all("orders", 2)
+	if err != nil {
+		return err
+	}
+	invoices := map[string]int{}
+	for _, i := range e["configmaps"] {
+		invoices[i.GetLabels()["shop.example.com/order"]]++
+	}
+	for _, o := range orders {
+		if n := invoices[o.GetName()]; n != 1 {
+			return fmt.Errorf("%s has %d invoices", o.GetName(), n)
+		}
 	}
 	return nil
 }

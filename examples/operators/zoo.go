@@ -44,6 +44,10 @@ func Zoo() []Operator {
 		{Name: "doublecreate", Fault: "creates again what its cache does not show yet"},
 		{Name: "earlyrelease", Fault: "lets go of an object when its cache shows no dependents"},
 		{Name: "fatalconflict", Fault: "gives up for good when a write conflicts"},
+		{Name: "droppedstatus", Fault: "drops a status value when its write is refused"},
+		{Name: "missedsize", Fault: "takes its work from the changes that it sees"},
+		{Name: "tombstone", Fault: "panics when a delete is only seen by its absence"},
+		{Name: "twoleaders", Fault: "goes on when it has lost its lease", Replicas: 2},
 	}
 	for i := range all {
 		o := &all[i]

@@ -45,6 +45,10 @@ func Timed() []Case {
 		{Name: "doublecreate", Operator: "doublecreate", About: "creates again what its cache does not show yet"},
 		{Name: "earlyrelease", Operator: "earlyrelease", About: "lets go of an object when its cache shows no dependents"},
 		{Name: "fatalconflict", Operator: "fatalconflict", About: "gives up for good when a write conflicts"},
+		{Name: "droppedstatus", Operator: "droppedstatus", About: "drops a status value when its write is refused"},
+		{Name: "missedsize", Operator: "missedsize", About: "takes its work from the changes that it sees"},
+		{Name: "tombstone", Operator: "tombstone", About: "panics when a delete is only seen by its absence"},
+		{Name: "twoleaders", Operator: "twoleaders", About: "goes on when it has lost its lease"},
 	}
 }
 

@@ -51,6 +51,10 @@ var sessions = map[string]struct {
 	"doublecreate":    {"ci", playBuilds},
 	"earlyrelease":    {"fleet", playFleets},
 	"fatalconflict":   {"deploy", playRollouts},
+	"droppedstatus":   {"billing", playAccounts},
+	"missedsize":      {"ring", playRings},
+	"tombstone":       {"net", playRoutes},
+	"twoleaders":      {"shop", playOrders},
 }
 
 // All is every scenario, in the order of the zoo.
