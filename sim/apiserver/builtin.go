@@ -19,8 +19,6 @@ import (
 	policyclient "k8s.io/client-go/kubernetes/typed/policy/v1"
 	restclient "k8s.io/client-go/rest"
 	api "k8s.io/kubernetes/pkg/apis/core"
-	"k8s.io/kubernetes/pkg/controlplane"
-	controlplaneapiserver "k8s.io/kubernetes/pkg/controlplane/apiserver"
 	"k8s.io/kubernetes/pkg/kubeapiserver"
 	kubeletclient "k8s.io/kubernetes/pkg/kubelet/client"
 	admissionregistrationrest "k8s.io/kubernetes/pkg/registry/admissionregistration/rest"
@@ -77,7 +75,7 @@ type builtin struct {
 }
 
 func newBuiltin(world *store.Store, loop *restclient.Config, ips *ipAllocator, ports *portAllocator, t *tokens, now func() time.Time) (*builtin, error) {
-	b := &builtin{enabled: controlplane.DefaultAPIResourceConfigSource(), loop: loop, ips: ips, ports: ports, tokens: t, now: now}
+	b := &builtin{enabled: defaultVersions(), loop: loop, ips: ips, ports: ports, tokens: t, now: now}
 	etcd := genericoptions.NewEtcdOptions(storagebackend.NewDefaultConfig("/registry", nil))
 	etcd.DefaultStorageMediaType = runtime.ContentTypeProtobuf
 	c := kubeapiserver.NewStorageFactoryConfigEffectiveVersion(compatibility.DefaultBuildEffectiveVersion())
@@ -124,9 +122,9 @@ func (b *builtin) install(s *genericapiserver.GenericAPIServer) error {
 
 // providers lists the groups in the order of discovery, which is kube-apiserver's
 // (k8s.io/kubernetes/pkg/controlplane.StorageProviders).
-func providers(client kubernetes.Interface, t *tokens) []controlplaneapiserver.RESTStorageProvider {
+func providers(client kubernetes.Interface, t *tokens) []provider {
 	allow := authorizerfactory.NewAlwaysAllowAuthorizer()
-	return []controlplaneapiserver.RESTStorageProvider{
+	return []provider{
 		authenticationrest.RESTStorageProvider{Authenticator: t.reviewer(), APIAudiences: t.audiences},
 		authorizationrest.RESTStorageProvider{Authorizer: allow, RuleResolver: allow},
 		autoscalingrest.RESTStorageProvider{},
