@@ -117,6 +117,7 @@ func (b *builtin) install(s *genericapiserver.GenericAPIServer) error {
 			groups = append(groups, &g)
 		}
 	}
+	b.tokens.publish(s)
 	return s.InstallAPIGroups(groups...)
 }
 

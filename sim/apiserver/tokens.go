@@ -26,9 +26,11 @@ import (
 	"k8s.io/apiserver/pkg/authentication/request/bearertoken"
 	tokenunion "k8s.io/apiserver/pkg/authentication/token/union"
 	"k8s.io/apiserver/pkg/registry/rest"
+	genericapiserver "k8s.io/apiserver/pkg/server"
 	"k8s.io/client-go/kubernetes"
 	authenticationapi "k8s.io/kubernetes/pkg/apis/authentication"
 	serviceaccountstore "k8s.io/kubernetes/pkg/registry/core/serviceaccount/storage"
+	"k8s.io/kubernetes/pkg/routes"
 	"k8s.io/kubernetes/pkg/serviceaccount"
 )
 
@@ -51,6 +53,8 @@ type Tokens struct {
 type tokens struct {
 	serviceaccount.TokenGenerator
 	authenticator.Token
+	issuer    string
+	keys      serviceaccount.PublicKeysGetter
 	audiences authenticator.Audiences
 	others    authenticator.Token
 }
@@ -72,7 +76,7 @@ func newTokens(o Options, client kubernetes.Interface) (*tokens, error) {
 	} else if len(keys) == 0 {
 		keys = []any{o.Tokens.Signer.Public()}
 	}
-	t := &tokens{audiences: authenticator.Audiences{issuer}, others: o.Tokens.Others}
+	t := &tokens{issuer: issuer, audiences: authenticator.Audiences{issuer}, others: o.Tokens.Others}
 	var err error
 	if t.TokenGenerator, err = serviceaccount.JWTTokenGenerator(issuer, signer); err != nil {
 		return nil, fmt.Errorf("service account tokens: %w", err)
@@ -80,11 +84,10 @@ func newTokens(o Options, client kubernetes.Interface) (*tokens, error) {
 	if !o.Live {
 		t.TokenGenerator = steadyIDs{t.TokenGenerator}
 	}
-	known, err := serviceaccount.StaticPublicKeysGetter(keys)
-	if err != nil {
+	if t.keys, err = serviceaccount.StaticPublicKeysGetter(keys); err != nil {
 		return nil, fmt.Errorf("service account tokens: %w", err)
 	}
-	t.Token = serviceaccount.JWTTokenAuthenticator([]string{issuer}, known, t.audiences, serviceaccount.NewValidator(tokenObjects{client}))
+	t.Token = serviceaccount.JWTTokenAuthenticator([]string{issuer}, t.keys, t.audiences, serviceaccount.NewValidator(tokenObjects{client}))
 	return t, nil
 }
 
@@ -95,6 +98,14 @@ func (t *tokens) reviewer() authenticator.Request {
 		all = tokenunion.New(authenticator.WrapAudienceAgnosticToken(t.audiences, t.others), t.Token)
 	}
 	return group.NewAuthenticatedGroupAdder(bearertoken.New(all))
+}
+
+// publish serves what others need to verify the tokens: /.well-known/openid-configuration and
+// /openid/v1/jwks. As in kube-apiserver there is none for an issuer that is no https URL.
+func (t *tokens) publish(s *genericapiserver.GenericAPIServer) {
+	if md, err := serviceaccount.NewOpenIDMetadataProvider(t.issuer, "", s.ExternalAddress, t.keys); err == nil {
+		routes.NewOpenIDMetadataServer(md).Install(s.Handler.GoRestfulContainer)
+	}
 }
 
 // AuthenticateToken tells who a service account token was issued to.

@@ -1,7 +1,11 @@
 package apiserver
 
 import (
+	"encoding/base64"
+	"encoding/json"
+	"net/http"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -86,6 +90,27 @@ func TestSameSeedSameTokens(t *testing.T) {
 			t.Errorf("two worlds of one seed gave\n%s\n%s", first, token)
 		}
 		w.Close()
+	}
+}
+
+// Others can verify tokens by what the API server publishes.
+func TestTokenKeysArePublished(t *testing.T) {
+	w := newWorld(t, Options{})
+	if _, doc := w.do(http.MethodGet, "/.well-known/openid-configuration", "", ""); !strings.Contains(doc, `"issuer":"`+DefaultIssuer+`"`) {
+		t.Errorf("the issuer's document: %s", doc)
+	}
+	_, doc := w.do(http.MethodGet, "/openid/v1/jwks", "", "", "Accept", "*/*")
+	var keys struct{ Keys []struct{ Kid, Alg string } }
+	if err := json.Unmarshal([]byte(doc), &keys); err != nil {
+		t.Fatal(err)
+	}
+	robot(w)
+	head, err := base64.RawURLEncoding.DecodeString(strings.Split(issue(w).Status.Token, ".")[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(keys.Keys) != 1 || !strings.Contains(string(head), keys.Keys[0].Kid) {
+		t.Errorf("the published keys %v lack that of a token's head %s", keys, head)
 	}
 }
 
