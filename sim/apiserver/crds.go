@@ -82,7 +82,7 @@ type customs struct {
 func newCustoms(world *store.Store, config *genericapiserver.Config, instances generic.RESTOptionsGetter, hooks webhookutil.AuthenticationInfoResolverWrapper) (*customs, error) {
 	completed := config.Complete(nil)
 	completed.EnableDiscovery = false // the built-in server has it
-	server, err := completed.New("apiextensions-apiserver", genericapiserver.NewEmptyDelegate())
+	server, err := completed.New("apiextensions-apiserver", genericapiserver.NewEmptyDelegateWithCustomHandler(http.NotFoundHandler()))
 	if err != nil {
 		return nil, err
 	}
