@@ -49,6 +49,7 @@ func (s *Server) openAPI(h http.Handler) http.Handler {
 			http.Error(w, err.Error(), http.StatusInternalServerError)
 			return
 		}
+		w.Header().Set("Cache-Control", "no-cache, private")
 		w = &timeless{ResponseWriter: w, now: s.opts.Clock()}
 		r.Header.Del("If-Modified-Since")
 		if path == "/openapi/v2" {
