@@ -36,17 +36,6 @@ func TestMissingPrivilegesAreNamedInOneSentence(t *testing.T) {
 	}
 }
 
-func TestLayoutIsKnownByRelease(t *testing.T) {
-	for version, want := range map[string]bool{
-		"go1.26.8": true, "go1.23": true, "go1.24.1 X:nocoverageredesign": true, "go1.26-custom": true,
-		"go1.19.3": false, "go1.260": false, "devel go1.27-abc": false, "": false,
-	} {
-		if _, ok := layoutOf(version); ok != want {
-			t.Errorf("%q: known is %t", version, ok)
-		}
-	}
-}
-
 func TestDamagedSamples(t *testing.T) {
 	whole := make([]byte, sampleHead+16)
 	whole[20], whole[24] = 8, 8

@@ -12,6 +12,8 @@ import (
 	"github.com/cilium/ebpf/link"
 	"github.com/cilium/ebpf/ringbuf"
 	"golang.org/x/sys/unix"
+
+	"github.com/opreplay/opreplay/bpf/symbols"
 )
 
 // look is how often the ring buffer is looked at. The kernel does not wake us for a sample, which would cost
@@ -94,8 +96,8 @@ func (s *Sampler) attach(cpu, hz int) error {
 // Follow samples the process PID from now on. Its goroutines are known if KNOWN comes back true, else the
 // Go version that built it is not one whose structures we know, or it is no Go program.
 func (s *Sampler) Follow(pid int) (known bool, err error) {
-	l, known := layoutOf(GoVersion(pid))
-	target := samplerLayout{G_m: l.gM, G_id: l.gID, M_curg: l.mCurrent}
+	l, known := symbols.LayoutOf(symbols.GoVersion(pid))
+	target := samplerLayout{G_m: l.GM, G_id: l.GID, M_curg: l.MCurrent}
 	if known {
 		target.Known = 1
 	}

@@ -81,7 +81,7 @@ func TestSamplesNameTheGoroutineAndTheFunctionThatBurns(t *testing.T) {
 				t.Fatal(err)
 			}
 			if !known {
-				t.Fatalf("the goroutines of %s are not known", GoVersion(pid))
+				t.Fatalf("the goroutines of %s are not known", symbols.GoVersion(pid))
 			}
 			const want = 300
 			burning, whole, inlined := 0, 0, 0

@@ -20,6 +20,8 @@ var ErrNotGo = errors.New("no Go function table")
 type Binary struct {
 	// GoVersion is the toolchain's version as the binary states it, such as "go1.26.0"; "" unknown.
 	GoVersion string
+	// Modules is the versions of the modules linked into it by their path, as the binary states them.
+	Modules map[string]string
 	// PIE says that the binary may be loaded elsewhere than at the addresses it was linked for.
 	PIE bool
 
@@ -56,7 +58,7 @@ func Read(r io.ReaderAt) (b *Binary, err error) {
 	if f.Class != elf.ELFCLASS64 || f.ByteOrder.String() != "LittleEndian" {
 		return nil, fmt.Errorf("%s, %s: only 64-bit little-endian binaries can be read", f.Class, f.ByteOrder)
 	}
-	b = &Binary{PIE: f.Type == elf.ET_DYN}
+	b = &Binary{PIE: f.Type == elf.ET_DYN, Modules: map[string]string{}}
 	for _, p := range f.Progs {
 		if p.Type == elf.PT_LOAD {
 			b.segments = append(b.segments, segment{p.Vaddr, p.Off, p.Filesz, p.Flags&elf.PF_X != 0})
@@ -64,6 +66,12 @@ func Read(r io.ReaderAt) (b *Binary, err error) {
 	}
 	if info, err := buildinfo.Read(r); err == nil {
 		b.GoVersion = info.GoVersion
+		for _, m := range info.Deps {
+			b.Modules[m.Path] = m.Version
+			if m.Replace != nil {
+				b.Modules[m.Path] = m.Replace.Version
+			}
+		}
 	}
 	addr, data, err := findTable(f)
 	if err != nil {
