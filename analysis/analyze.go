@@ -2,6 +2,7 @@ package analysis
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"iter"
 	"slices"
@@ -111,10 +112,10 @@ type Result struct {
 func Analyze(ctx context.Context, t *traces.Trace, o Options) (*Result, error) {
 	records := t.Records(ctx, traces.Range{Tables: []traces.Table{traces.TableWatch, traces.TableRequests, traces.TableLogs}})
 	r, err := Records(ctx, records, t.Manifest(), t.Dir(), o)
-	if err != nil {
+	if _, named := errors.AsType[*traces.FormatError](err); err != nil && !named { // which names the file
 		return nil, fmt.Errorf("analyze %s: %w", t.Dir(), err)
 	}
-	return r, nil
+	return r, err
 }
 
 // Records is Analyze over records from anywhere, in the order of seq. The manifest may be nil. The trace's
@@ -244,7 +245,7 @@ func command(m *traces.Manifest, name string) string {
 	if r := m.Run; r != nil {
 		line := "opsim replay " + quote([]string{r.Trace}) + " --operator " + quote([]string{operator})
 		if strings.Contains(r.Plan, "\n- ") || strings.Contains(r.Plan, "\n  - ") { // it has faults
-			line += " --plan <(jq -r .run.plan " + quote([]string{name + "/manifest.json"}) + ")"
+			line += " --plan " + quote([]string{name + "/plan.yaml"}) // which a run writes: replay.PlanFile
 		}
 		if r.Seed != 0 {
 			line += " --seed " + strconv.FormatUint(r.Seed, 10)

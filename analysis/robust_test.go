@@ -78,7 +78,7 @@ func TestReproduceCommand(t *testing.T) {
 	for want, m := range map[string]*traces.Manifest{
 		`opsim replay run.optrace --operator './my op --fixed'`: {Operators: []traces.Operator{{Command: []string{"./my op", "--fixed"}}}},
 		`opsim replay a.optrace --operator CMD --seed 7`:        {Run: &traces.Run{Trace: "a.optrace", Seed: 7, Plan: "seed: 7\nfaults: []\n"}},
-		`opsim replay a.optrace --operator CMD --plan <(jq -r .run.plan run.optrace/manifest.json)`: {
+		`opsim replay a.optrace --operator CMD --plan run.optrace/plan.yaml`: {
 			Run: &traces.Run{Trace: "a.optrace", Plan: "seed: 0\nfaults:\n- cut: {watch: pods, at: 1s}\n"},
 		},
 		``: {},

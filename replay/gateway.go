@@ -223,14 +223,14 @@ func (g *gateway) ask(e fault.Event) (fault.Delivery, <-chan struct{}) {
 	return d, g.released
 }
 
-// report lists the plan's selectors that met nothing, and stops the timers.
-func (g *gateway) report() []fault.Unmatched {
+// outcomes are what became of the plan's faults. It stops the timers.
+func (g *gateway) outcomes(p *fault.Plan) []FaultOutcome {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	for _, t := range g.timers {
 		t.Stop()
 	}
-	return g.machine.Report()
+	return outcomes(p, g.machine)
 }
 
 // sleep waits; false when ctx ended first.

@@ -2,6 +2,7 @@ package replay
 
 import (
 	"slices"
+	"strings"
 	"sync"
 
 	"github.com/opreplay/opreplay/sim/actor"
@@ -22,14 +23,15 @@ type ledger struct {
 	refs    map[string]actor.Ref
 	agents  map[string][]string // by process
 	steps   int64
-	garbage *collector    // nil: nobody collects it
-	changed chan struct{} // closed, and made anew, by each write of the operator
+	garbage *collector        // nil: nobody collects it
+	last    map[string]string // what each process wrote last
+	changed chan struct{}     // closed, and made anew, by each write of the operator
 }
 
 func newLedger(out traces.Appender, processes ...string) *ledger {
 	return &ledger{
 		out: out, processes: processes, made: map[string]int{}, refs: map[string]actor.Ref{}, changed: make(chan struct{}),
-		calls: map[string]int{}, agents: map[string][]string{},
+		calls: map[string]int{}, agents: map[string][]string{}, last: map[string]string{},
 	}
 }
 
@@ -41,12 +43,34 @@ func (l *ledger) Append(r traces.Record) error {
 	switch r := r.(type) {
 	case *traces.WatchEvent:
 		l.event(r)
+	case *traces.Log:
+		l.said(r)
 	case *traces.Request:
 		if slices.Contains(l.processes, r.Process) {
 			return l.call(r)
 		}
 	}
 	return l.out.Append(r)
+}
+
+// said remembers the last line that a process wrote; of a panic the first, which says why.
+func (l *ledger) said(r *traces.Log) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if strings.TrimSpace(r.Message) == "" || strings.HasPrefix(l.last[r.Process], "panic: ") {
+		return
+	}
+	l.last[r.Process] = r.Message
+	if r.Fields != "" {
+		l.last[r.Process] += " " + r.Fields
+	}
+}
+
+// lastWords is what a process wrote last.
+func (l *ledger) lastWords(process string) string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.last[process]
 }
 
 func (l *ledger) event(w *traces.WatchEvent) {

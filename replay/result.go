@@ -3,6 +3,7 @@ package replay
 import (
 	"time"
 
+	"github.com/opreplay/opreplay/sim/fault"
 	"github.com/opreplay/opreplay/sim/process"
 )
 
@@ -22,7 +23,9 @@ type Result struct {
 	Skipped []StepOutcome `json:"skipped,omitempty"`
 	// NotReached is the number of steps whose time did not come.
 	NotReached int `json:"notReached,omitempty"`
-	// Unmatched are selectors of the plan that met nothing.
+	// Faults are those of the plan, in its order, with what became of them.
+	Faults []FaultOutcome `json:"faults,omitempty"`
+	// Unmatched are selectors and times of the plan that met nothing: all Unmet of Faults.
 	Unmatched []string `json:"unmatched,omitempty"`
 	// Notes are things worth knowing, such as resources that the simulated API server does not have.
 	Notes []string `json:"notes,omitempty"`
@@ -60,6 +63,32 @@ type Parts struct {
 	Start time.Duration `json:"startNanoseconds"` // until the operator's first call
 	Sync  time.Duration `json:"syncNanoseconds"`  // from there to its first write; to the end if it made none
 	Run   time.Duration `json:"runNanoseconds"`   // from there to its end
+}
+
+// FaultOutcome is what became of a fault of the plan.
+type FaultOutcome struct {
+	Fault string `json:"fault"` // its one-line form
+	Kind  string `json:"kind"`
+	// Struck is how often it had its way: calls answered or delayed, events held or delayed, watches cut, processes
+	// killed or paused.
+	Struck int `json:"struck"`
+	// Unmet are its selectors and times that met nothing, or were not over when the run ended.
+	Unmet []string `json:"unmet,omitempty"`
+}
+
+// outcomes are what has become of a plan's faults so far.
+func outcomes(p *fault.Plan, m *fault.Machine) (all []FaultOutcome) {
+	unmet := map[string][]string{}
+	for _, u := range m.Report() {
+		unmet[u.Fault] = append(unmet[u.Fault], u.String())
+	}
+	struck := m.Struck()
+	for i, f := range p.Faults {
+		line := f.String()
+		all = append(all, FaultOutcome{Fault: line, Kind: f.Kind(), Struck: struck[i], Unmet: unmet[line]})
+		delete(unmet, line) // two faults may be the same
+	}
+	return all
 }
 
 // spent notes what the run took.

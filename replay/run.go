@@ -63,6 +63,7 @@ type run struct {
 	capture *capture
 	dir     string // for what the operator needs on disk
 	notes   []string
+	said    func(kind, subject, rule string) // is told of decisions; nil: nobody is
 }
 
 // clock goes on as the wall's does, from another time.
@@ -79,6 +80,10 @@ func (r *run) run(ctx context.Context) (result *Result, err error) {
 		r.o.Progress.Done()
 		if r.writer == nil {
 			return
+		}
+		if err != nil {
+			// An error of the trace comes back when it is closed.
+			_ = r.writer.Update(func(m *traces.Manifest) { m.Run.Failed = err.Error() })
 		}
 		if closeErr := r.writer.Close(); err == nil && closeErr != nil {
 			err = cli.CannotRun(fmt.Errorf("write the trace %s: %w", r.o.Out, closeErr))
@@ -107,7 +112,8 @@ func (r *run) run(ctx context.Context) (result *Result, err error) {
 		return nil, cli.CannotRun(err)
 	}
 	result.Reasons = []string{"the operator ran on the wall clock"}
-	return result, r.finish(result, r.gateway.report(), slices.Concat(r.tap.Losses(), r.capture.tap.Losses()))
+	result.Faults = r.gateway.outcomes(r.o.Plan)
+	return result, r.finish(result, slices.Concat(r.tap.Losses(), r.capture.tap.Losses()))
 }
 
 // create makes the run's trace.
@@ -117,6 +123,9 @@ func (r *run) create() error {
 	if r.rows != nil {
 		r.keep(r.rows)
 		return nil
+	}
+	if err := reclaim(r.o.Out); err != nil {
+		return cli.CannotRun(err)
 	}
 	w, err := traces.Create(r.o.Out, traces.Manifest{
 		Created: r.clock.Now(), Tool: r.o.Tool, Source: "sim",
@@ -136,6 +145,39 @@ func (r *run) create() error {
 	}
 	r.writer = w
 	r.keep(w)
+	if len(r.o.Plan.Faults) == 0 {
+		return nil
+	}
+	if err := os.WriteFile(filepath.Join(r.o.Out, PlanFile), []byte(r.o.Plan.String()), 0o600); err != nil {
+		return cli.CannotRun(err)
+	}
+	return nil
+}
+
+// PlanFile is the file in a run's folder that has its plan, if that has faults: for --plan, to have the run again.
+const PlanFile = "plan.yaml"
+
+// reclaim empties a folder that holds nothing but a run that failed, so that the next attempt can have its name.
+func reclaim(dir string) error {
+	t, err := traces.Open(dir)
+	if err != nil {
+		return nil // no trace: whoever makes one there will say what is wrong
+	}
+	run := t.Manifest().Run
+	if err := t.Close(); err != nil || run == nil || run.Failed == "" {
+		return err
+	}
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		if name := e.Name(); name == traces.ManifestName || name == PlanFile || strings.HasSuffix(name, ".parquet") {
+			if err := os.Remove(filepath.Join(dir, name)); err != nil {
+				return err
+			}
+		}
+	}
 	return nil
 }
 
@@ -255,6 +297,9 @@ func (r *run) decide(kind, subject, rule string) {
 		Head: traces.Head{TS: r.clock.Now().UnixNano()},
 		Step: r.ledger.step(), Kind: kind, Subject: subject, Of: 1, Rule: rule,
 	})
+	if r.said != nil {
+		r.said(kind, subject, rule)
+	}
 }
 
 // door is what an operator's calls come in by.
@@ -370,7 +415,7 @@ func (r *run) firstCall(ctx context.Context, running []process.Process, over <-c
 	case <-r.gateway.arrived:
 		return nil
 	case <-over:
-		return r.endedTooEarly(running[0].Exit())
+		return r.endedTooEarly(0, running[0].Exit())
 	case <-timer.C:
 		return r.noCall()
 	case <-ctx.Done():
@@ -378,12 +423,24 @@ func (r *run) firstCall(ctx context.Context, running []process.Process, over <-c
 	}
 }
 
-func (r *run) endedTooEarly(exit process.Exit) error {
-	return cli.CannotRun(fmt.Errorf("the operator ended before its first call to the API server: %s; its output is in %s", exit, r.o.Out))
+// endedTooEarly is the error of a run whose I-th operator, and all others, ended too soon.
+func (r *run) endedTooEarly(i int, exit process.Exit) error {
+	return cli.CannotRun(fmt.Errorf("the operator ended before its first call to the API server: %s%s", exit, r.lastWords(i)))
+}
+
+// lastWords is what an operator wrote last, and where the rest is.
+func (r *run) lastWords(i int) (text string) {
+	if line := r.ledger.lastWords(r.ops[i].Name); line != "" {
+		text = "; its last words: " + line
+	}
+	if r.o.Out != "" {
+		text += "; all its output is in " + r.o.Out
+	}
+	return text
 }
 
 func (r *run) noCall() error {
-	return cli.CannotRun(fmt.Errorf("the operator made no call to the API server within %s; if it takes its kubeconfig by a flag, write {kubeconfig} in the command; if it knows only a pod's way, say --in-cluster", firstCall))
+	return cli.CannotRun(fmt.Errorf("the operator made no call to the API server within %s; if it takes its kubeconfig by a flag, write {kubeconfig} in the command; if it knows only a pod's way, say --in-cluster%s", firstCall, r.lastWords(0)))
 }
 
 // allDone is closed when all processes have ended.
@@ -399,9 +456,9 @@ func allDone(all []process.Process) <-chan struct{} {
 }
 
 // finish completes the trace and compares.
-func (r *run) finish(result *Result, unmatched []fault.Unmatched, losses []traces.Loss) error {
-	for _, u := range unmatched {
-		result.Unmatched = append(result.Unmatched, u.String())
+func (r *run) finish(result *Result, losses []traces.Loss) error {
+	for _, f := range result.Faults {
+		result.Unmatched = append(result.Unmatched, f.Unmet...)
 	}
 	if err := r.describe(result, losses); err != nil {
 		return cli.CannotRun(fmt.Errorf("write the trace %s: %w", r.o.Out, err))

@@ -35,6 +35,9 @@ func (r *Result) Text(w io.Writer) error {
 	for _, s := range r.Skipped {
 		p.line("  %s", s)
 	}
+	for i, f := range r.Faults {
+		p.line("plan: fault %d struck %s: %s", i+1, times(f.Struck), f.Fault)
+	}
 	for _, u := range r.Unmatched {
 		p.line("plan: %s", u)
 	}
@@ -134,6 +137,16 @@ func which(t Target) string {
 		parts = append(parts, "new: seq "+seqs(t.New))
 	}
 	return strings.Join(parts, "; ")
+}
+
+func times(n int) string {
+	switch n {
+	case 0:
+		return "never"
+	case 1:
+		return "once"
+	}
+	return fmt.Sprintf("%d times", n)
 }
 
 func seqs(all []int64) string {

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/netip"
 	"slices"
+	"strconv"
 	"syscall"
 	"time"
 
@@ -60,6 +61,7 @@ func (r *run) playVirtual(ctx context.Context) (result *Result, err error) {
 	r.server = g.server
 	r.note(g.note)
 	v := &virtualRun{run: r, ctx: ctx, processes: map[string]*guest{}, observed: map[string]bool{}}
+	r.said = func(kind, subject, rule string) { v.say("", kind, subject, rule) }
 	v.net = &cluster.Network{Server: v.server, Client: v.client, Refused: v.refused}
 	v.sup, err = virtual.New(virtual.Options{Seed: r.o.Plan.Seed, Start: r.begin, Network: v.net, Picker: r.o.picker()})
 	if err != nil {
@@ -151,9 +153,7 @@ func (v *virtualRun) decided(s sim.Step) error {
 		Head: traces.Head{TS: s.At}, Step: v.ledger.step(), Kind: s.Kind, Subject: s.Subject,
 		Choice: int32(s.Choice), Of: int32(s.Of), Rule: s.Rule,
 	})
-	if v.o.Steps != nil {
-		_, _ = fmt.Fprintln(v.o.Steps, v.stepText(&s))
-	}
+	v.say(strconv.FormatInt(s.N, 10), s.Kind, v.stepText(&s), s.Rule)
 	if err == nil && v.first != 0 {
 		v.stage.look()
 		v.collect()
@@ -161,16 +161,23 @@ func (v *virtualRun) decided(s sim.Step) error {
 	return err
 }
 
-// stepText is a step in a line.
+// stepText says what a step is, and among how many it was chosen.
 func (v *virtualRun) stepText(s *sim.Step) string {
-	text := fmt.Sprintf("%6d  +%.6fs  %-8s  %s", s.N, v.elapsed().Seconds(), s.Kind, s.Subject)
 	if s.Of > 1 {
-		text += fmt.Sprintf("  (%d of %d)", s.Choice+1, s.Of)
+		return fmt.Sprintf("%s  (%d of %d)", s.Subject, s.Choice+1, s.Of)
 	}
-	if s.Rule != "" {
-		text += "  by " + s.Rule
+	return s.Subject
+}
+
+// say prints a step, or what else the run decides, which has no number.
+func (v *virtualRun) say(n, kind, subject, rule string) {
+	if v.o.Steps == nil {
+		return
 	}
-	return text
+	if rule != "" {
+		subject += "  by " + rule
+	}
+	_, _ = fmt.Fprintf(v.o.Steps, "%6s  +%.6fs  %-8s  %s\n", n, v.elapsed().Seconds(), kind, subject)
 }
 
 // client is who a process is to the API server.
@@ -209,8 +216,11 @@ func (v *virtualRun) play(ctx context.Context) (*Result, error) {
 		}
 	}
 	if v.first == 0 {
+		for _, g := range v.guests {
+			g.flush()
+		}
 		if v.over() {
-			return nil, v.endedTooEarly(v.guests[0].exit())
+			return nil, v.endedTooEarly(0, v.guests[0].exit())
 		}
 		return nil, v.noCall()
 	}
@@ -218,18 +228,19 @@ func (v *virtualRun) play(ctx context.Context) (*Result, error) {
 		return nil, err
 	}
 	took := time.Duration(v.world.Nanos() - v.first)
+	faults := outcomes(v.o.Plan, v.machine) // what is yet to come is not carried out any more
 	if err := v.stop(ctx); err != nil {
 		return nil, err
 	}
 	result := v.stage.result()
-	result.Took, result.Ends = took, v.ends
+	result.Took, result.Ends, result.Faults = took, v.ends, faults
 	for _, g := range v.guests {
 		result.Operators = append(result.Operators, v.ended(g.op, g.exit()))
 	}
 	v.notes = append(v.notes, v.breaker.unmet()...)
 	v.account(result)
 	v.notes = append(v.notes, v.door.Notes()...)
-	return result, v.finish(result, v.machine.Report(), slices.Concat(v.tap.Losses(), v.rows.Losses()))
+	return result, v.finish(result, slices.Concat(v.tap.Losses(), v.rows.Losses()))
 }
 
 // steps steps the world until its limit, its rest, or the end of all operators.
@@ -254,6 +265,9 @@ func (v *virtualRun) steps(ctx context.Context) error {
 		case err != nil && ctx.Err() != nil:
 			return cli.CannotRun(fmt.Errorf("the run was ended before its time: %w", ctx.Err()))
 		case err != nil:
+			if unfit, is := errors.AsType[*fault.Unfit](err); is {
+				return unfit
+			}
 			return cli.CannotRun(err)
 		}
 		if n%256 == 0 {

@@ -86,6 +86,7 @@ var requestColumns = withHead(func(r *Request) *Head { return &r.Head },
 		flat("stack_id", func(r *Request) any { return &r.StackID }),
 		flat("reconcile_id", func(r *Request) any { return &r.ReconcileID }),
 		flat("audit_id", func(r *Request) any { return &r.AuditID }),
+		flat("stream", func(r *Request) any { return &r.Stream }),
 	)...)
 
 var reconcileColumns = withHead(func(r *Reconcile) *Head { return &r.Head },

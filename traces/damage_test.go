@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -134,7 +135,7 @@ func TestNewerMinorIsRead(t *testing.T) {
 	dir := damaged(t)
 	path := filepath.Join(dir, ManifestName)
 	b := mustReadFile(t, path)
-	b = bytes.Replace(b, []byte(`"minor": 0`), []byte(`"minor": 7, "new": {"field": 1}`), 1)
+	b = bytes.Replace(b, []byte(fmt.Sprintf(`"minor": %d`, FormatMinor)), []byte(`"minor": 7, "new": {"field": 1}`), 1)
 	b = bytes.Replace(b, []byte(`"table": "decisions"`), []byte(`"table": "dreams"`), 1)
 	mustWriteFile(t, path, b)
 	tr := mustOpen(t, dir)

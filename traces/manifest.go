@@ -5,7 +5,7 @@ import "time"
 // The format version that this package writes. A reader takes any minor of its own major.
 const (
 	FormatMajor = 1
-	FormatMinor = 0
+	FormatMinor = 1
 )
 
 // Manifest is manifest.json: what the trace is, how it was made, which files it has, what it lacks.
@@ -82,6 +82,8 @@ type Run struct {
 	Deterministic bool   `json:"deterministic"`
 	// Reason says why the run is not deterministic.
 	Reason string `json:"reason,omitempty"`
+	// Failed says why the run did not take place to its end. Since format 1.1.
+	Failed string `json:"failed,omitempty"`
 }
 
 // Redaction says what was replaced before it reached the disk.

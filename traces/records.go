@@ -122,6 +122,8 @@ type Request struct {
 	StackID     int64  `parquet:"stack_id,delta"`     // row of stacks; 0 unknown
 	ReconcileID int64  `parquet:"reconcile_id,delta"` // seq of the reconcile; 0 unknown
 	AuditID     string `parquet:"audit_id"`
+	// Stream is that of the watch rows that the call yielded, for verbs list and watch. Since format 1.1.
+	Stream string `parquet:"stream,dict"`
 }
 
 // Reconcile is one pass of a reconciler. Seq and TS are those of its end.

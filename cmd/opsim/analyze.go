@@ -1,7 +1,6 @@
 package main
 
 import (
-	"fmt"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -68,12 +67,10 @@ func analyze(cmd *cobra.Command, dir string, o analysis.Options) (*analysis.Resu
 		return nil, err
 	}
 	defer func() { _ = trace.Close() }()
+	warnUnclosed(cmd, trace)
 	progress := cli.NewProgress(cmd.ErrOrStderr())
 	o.Progress = func(n int64) { progress.Set("analyzing %s: %d records", dir, n) }
 	result, err := analysis.Analyze(cmd.Context(), trace, o)
 	progress.Done()
-	if err != nil {
-		return nil, fmt.Errorf("analyze: %w", err)
-	}
-	return result, nil
+	return result, err
 }

@@ -3,6 +3,7 @@ package main
 import (
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/opreplay/opreplay/internal/clitest"
@@ -18,7 +19,12 @@ func TestBadTraces(t *testing.T) {
 			"serve":   {"serve", bad.Dir},
 			"replay":  {"replay", bad.Dir, "--operator", "true", "--out", filepath.Join(t.TempDir(), "run.optrace")},
 		} {
-			t.Run(command+"/"+bad.Name, func(t *testing.T) { clitest.Refuses(t, args, bad.Mentions...) })
+			t.Run(command+"/"+bad.Name, func(t *testing.T) {
+				clitest.Refuses(t, args, bad.Mentions...)
+				if text := clitest.Run(t, args...).Stderr; strings.Count(text, bad.Dir) > 1 {
+					t.Errorf("the error names the trace more than once: %s", text)
+				}
+			})
 		}
 	}
 }
@@ -30,11 +36,26 @@ func TestBadUsage(t *testing.T) {
 	if err := os.WriteFile(badPlan, []byte("seed: 1\nfaults:\n- explode: {}\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
+	emptyPlan := filepath.Join(t.TempDir(), "empty.yaml")
+	if err := os.WriteFile(emptyPlan, []byte("# nothing yet\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	replay := func(args ...string) []string {
+		return append([]string{"replay", trace, "--operator", "true", "--out", out}, args...)
+	}
 	for _, c := range []struct {
 		name     string
 		args     []string
 		mentions []string
 	}{
+		{"replay, plan that is empty", replay("--plan", emptyPlan), []string{emptyPlan, "no plan"}},
+		{"replay, negative limit", replay("--limit", "-1s"), []string{"--limit", "-1s"}},
+		{"replay, no time at all", replay("--limit", "0s"), []string{"--limit", "0s"}},
+		{"replay, negative settle", replay("--settle", "-1s"), []string{"--settle", "-1s"}},
+		{"replay, negative patience", replay("--patience", "-1s"), []string{"--patience", "-1s"}},
+		{"replay, negative grace", replay("--grace", "-1s"), []string{"--grace", "-1s"}},
+		{"replay, a check of one run", replay("--check", "1"), []string{"--check 1"}},
+		{"replay, unknown clock", replay("--clock", "sundial"), []string{"--clock", "sundial"}},
 		{"replay, operator that is not there", []string{"replay", trace, "--operator", "./nosuch-operator", "--out", out}, []string{"nosuch-operator"}},
 		{"replay, no operator", []string{"replay", trace, "--out", out}, []string{"operator"}},
 		{"replay, plan that is not there", []string{"replay", trace, "--operator", "true", "--plan", "nosuch.yaml", "--out", out}, []string{"nosuch.yaml"}},
@@ -55,5 +76,39 @@ func TestBadUsage(t *testing.T) {
 	}
 	if _, err := os.Stat(out); err == nil {
 		t.Errorf("a refused command left %s", out)
+	}
+}
+
+// What a flag can be is offered to the shell.
+func TestCompletions(t *testing.T) {
+	for flag, want := range map[string]string{"--clock=": "virtual\nwall\nauto\n", "--threads=": "fifo\nseeded\n", "--in-cluster=": "true\nfalse\nauto\n"} {
+		if got := clitest.Run(t, "__complete", "replay", flag).Stdout; !strings.HasPrefix(got, want) {
+			t.Errorf("%s offers %q, want %q", flag, got, want)
+		}
+	}
+}
+
+// A trace whose recorder was killed is read, with a word of warning.
+func TestUnclosedTrace(t *testing.T) {
+	dir := clitest.Trace(t)
+	path := filepath.Join(dir, "manifest.json")
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	unclosed := strings.Replace(string(text), `"complete": true`, `"complete": false`, 1)
+	if unclosed == string(text) {
+		t.Fatal("the manifest does not say that it is complete")
+	}
+	if err := os.WriteFile(path, []byte(unclosed), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	got := clitest.Run(t, "analyze", dir)
+	if got.Code != 0 || !strings.Contains(got.Stderr, "was not closed in order") {
+		t.Errorf("analyze: code %d, %q", got.Code, got.Stderr)
+	}
+	got = clitest.Run(t, "replay", dir, "--operator", "true", "--out", filepath.Join(t.TempDir(), "run.optrace"))
+	if !strings.Contains(got.Stderr, "was not closed in order") {
+		t.Errorf("replay: code %d, %q", got.Code, got.Stderr)
 	}
 }

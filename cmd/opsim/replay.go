@@ -35,6 +35,7 @@ type replayFlags struct {
 	without                                      []int64
 	failOnDivergence, verbose, steps, live       bool
 	worker                                       bool
+	changed                                      func(flag string) bool // says which flags are there
 }
 
 func newReplayCmd() *cobra.Command {
@@ -82,10 +83,10 @@ made again or new ones made, with --check when runs differ; 2 bad input; 3 the r
 	fl := cmd.Flags()
 	fl.StringArrayVar(&f.operators, "operator", nil, "the operator's command, or NAME=COMMAND; several run in one world")
 	fl.StringVar(&f.plan, "plan", "", "plan of faults, a YAML file")
-	fl.Uint64Var(&f.seed, "seed", 0, "seed in place of the plan's")
+	fl.Uint64Var(&f.seed, "seed", 0, "seed in place of the plan's, 0 included (default: the plan's)")
 	fl.IntVar(&f.check, "check", 0, "run that many times in virtual time, and compare the runs byte for byte")
-	fl.StringArrayVar(&f.breakAt, "break-at", nil, "stand still, time included, before a call (\"CREATE configmaps/x #2\"), a step (\"step 120\") or a time (\"10s\"); may come several times")
-	fl.BoolVar(&f.steps, "steps", false, "print each step of the world on stderr")
+	fl.StringArrayVar(&f.breakAt, "break-at", nil, "stand still, time included, before a call (\"CREATE configmaps/x #2\"), a watch event on its way to an operator (\"MODIFIED widgets/x #2\"), a step (\"step 120\") or a time (\"10s\"); may come several times")
+	fl.BoolVar(&f.steps, "steps", false, "print each step of the world, and what else is decided, on stderr")
 	fl.BoolVar(&f.worker, "worker", false, "")
 	_ = fl.MarkHidden("worker") // what --check starts
 	fl.StringVar(&f.out, "out", "", "folder for the run's trace (default: a new one beside TRACE's name in this folder)")
@@ -97,7 +98,7 @@ made again or new ones made, with --check when runs differ; 2 bad input; 3 the r
 	fl.Lookup("in-cluster").NoOptDefVal = "true"
 	fl.DurationVar(&f.maxGap, "max-gap", 0, "shorten longer waits between the outsiders' changes to this; negative: never (default: never in virtual time, 10s on the wall clock)")
 	fl.DurationVar(&f.settle, "settle", replay.DefaultSettle, "go on for this long after the recording's time is over")
-	fl.DurationVar(&f.patience, "patience", 0, "how long a change waits for the operator's recorded writes before it (default 5s, with faults in the plan not at all)")
+	fl.DurationVar(&f.patience, "patience", 0, "how long a change waits for the operator's recorded writes before it (0: not at all; default 5s, with faults in the plan 0)")
 	fl.DurationVar(&f.gracePeriod, "grace", replay.DefaultGrace, "time between SIGTERM and SIGKILL at the end")
 	fl.BoolVar(&f.live, "live", false, "have the cluster start processes again that end, and delete objects whose owners are gone (as in opsim explore)")
 	fl.Int64SliceVar(&f.without, "without", nil, "leave out the outsiders' changes with these recorded seqs")
@@ -109,10 +110,16 @@ made again or new ones made, with --check when runs differ; 2 bad input; 3 the r
 	fl.BoolVar(&f.failOnDivergence, "fail-on-divergence", false, "exit with 1 when recorded writes were not made again or new ones were")
 	fl.BoolVarP(&f.verbose, "verbose", "v", false, "show the operator's output")
 	cli.OutputFlag(cmd, &f.output, "text", "json")
+	cli.Complete(cmd, "clock", string(replay.ClockVirtual), string(replay.ClockWall), string(replay.ClockAuto))
+	cli.Complete(cmd, "threads", string(replay.ThreadsFIFO), string(replay.ThreadsSeeded))
+	cli.Complete(cmd, "in-cluster", string(replay.InClusterAlways), string(replay.InClusterNever), string(replay.InClusterAuto))
+	_ = cmd.MarkFlagFilename("plan", "yaml", "yml")
+	_ = cmd.MarkFlagDirname("out")
 	return cmd
 }
 
 func (f *replayFlags) run(cmd *cobra.Command, dir string) error {
+	f.changed = cmd.Flags().Changed
 	o, err := f.options()
 	if err != nil {
 		return err
@@ -121,6 +128,9 @@ func (f *replayFlags) run(cmd *cobra.Command, dir string) error {
 		return err
 	}
 	defer func() { _ = o.Trace.Close() }()
+	if !f.worker {
+		warnUnclosed(cmd, o.Trace)
+	}
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(400) // half of what a short run costs would else be the collection of one small heap
 	}
@@ -186,11 +196,21 @@ func (f *replayFlags) compare(cmd *cobra.Command, o replay.Options) error {
 	return err
 }
 
+// given says whether a flag is there.
+func (f *replayFlags) given(flag string) bool { return f.changed != nil && f.changed(flag) }
+
 func (f *replayFlags) options() (o replay.Options, err error) {
 	o = replay.Options{
-		Seed: f.seed, Out: f.out, Env: f.env, Limit: f.limit, MaxGap: f.maxGap, Settle: f.settle,
-		Patience: f.patience, Grace: f.gracePeriod, Tool: "opsim " + cli.ThisBuild().Version, Clock: replay.Clock(f.clock),
+		Seed: f.seed, Out: f.out, Env: f.env, Tool: "opsim " + cli.ThisBuild().Version, Clock: replay.Clock(f.clock),
 		Live: f.live, Without: f.without,
+	}
+	if err := f.times(&o); err != nil {
+		return o, err
+	}
+	switch o.Clock {
+	case replay.ClockVirtual, replay.ClockWall, replay.ClockAuto:
+	default:
+		return o, cli.Usagef("--clock %q: want virtual, wall or auto", f.clock)
 	}
 	if err := f.addOperators(&o); err != nil {
 		return o, err
@@ -222,18 +242,71 @@ func (f *replayFlags) options() (o replay.Options, err error) {
 			return o, cli.Usagef("--env %q: want KEY=VALUE", kv)
 		}
 	}
-	if f.plan != "" {
-		text, err := os.ReadFile(f.plan)
-		if errors.Is(err, fs.ErrNotExist) {
-			return o, cli.Usagef("--plan %s: no such file", f.plan)
-		} else if err != nil {
-			return o, cli.Usagef("--plan: %w", err)
-		}
-		if o.Plan, err = fault.Parse(f.plan, text); err != nil {
-			return o, err
-		}
+	if o.Plan, err = readPlan(f.plan); err != nil {
+		return o, err
+	}
+	if f.given("seed") {
+		o.Plan.Seed = f.seed // 0 too, which in Options is none
 	}
 	return o, nil
+}
+
+// readPlan reads a plan; without a file it is the empty one.
+func readPlan(file string) (*fault.Plan, error) {
+	if file == "" {
+		return &fault.Plan{}, nil
+	}
+	text, err := os.ReadFile(file)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, cli.Usagef("--plan %s: no such file", file)
+	} else if err != nil {
+		return nil, cli.Usagef("--plan: %w", err)
+	}
+	return fault.ParseFile(file, text)
+}
+
+// times takes the flags that are durations.
+func (f *replayFlags) times(o *replay.Options) error {
+	for _, d := range []struct {
+		flag  string
+		value time.Duration
+		into  *time.Duration
+		least time.Duration
+	}{
+		{"limit", f.limit, &o.Limit, 1},
+		{"max-gap", f.maxGap, &o.MaxGap, -1 << 63},
+		{"settle", f.settle, &o.Settle, 0},
+		{"patience", f.patience, &o.Patience, 0},
+		{"grace", f.gracePeriod, &o.Grace, 0},
+	} {
+		if !f.given(d.flag) {
+			continue
+		}
+		switch {
+		case d.value < d.least && d.least > 0:
+			return cli.Usagef("--%s %s: want a time above 0, such as 30s", d.flag, d.value)
+		case d.value < d.least:
+			return cli.Usagef("--%s %s: want a time from 0 on, such as 30s", d.flag, d.value)
+		}
+		// In Options 0 is the default; a nanosecond is as good as none.
+		if *d.into = d.value; d.value == 0 {
+			*d.into = time.Nanosecond
+		}
+	}
+	if f.given("check") && f.check < 2 {
+		return cli.Usagef("--check %d: want at least 2 runs to compare", f.check)
+	}
+	return nil
+}
+
+// warnUnclosed says that a trace may lack its end.
+func warnUnclosed(cmd *cobra.Command, t *traces.Trace) {
+	if !t.Manifest().Complete {
+		_, _ = fmt.Fprintf(cmd.ErrOrStderr(), "%s: %s was not closed in order, or is still being recorded: its last rows may be missing (see oprec verify)\n", cmd.Root().Name(), t.Dir())
+	}
+	if run := t.Manifest().Run; run != nil && run.Failed != "" {
+		_, _ = fmt.Fprintf(cmd.ErrOrStderr(), "%s: %s is a run that failed: %s\n", cmd.Root().Name(), t.Dir(), run.Failed)
+	}
 }
 
 // addOperators adds the operators; an identity that is given is that of all of them.

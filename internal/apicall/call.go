@@ -69,6 +69,9 @@ func (t *Tap) begin(r *http.Request) *call {
 		c.form = bare
 	}
 	c.stream = fmt.Sprintf("%s/%s/%d", row.Process, row.Resource, t.streams.Add(1))
+	if row.Verb == "list" || row.Verb == "watch" {
+		row.Stream = c.stream
+	}
 	row.FieldManager = fieldManager(row.Verb, r)
 
 	c.request = r.Clone(r.Context())

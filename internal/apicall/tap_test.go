@@ -238,7 +238,7 @@ func TestList(t *testing.T) {
 			}
 		}
 		r := requests[0]
-		if r.Verb != "list" || r.ResourceVersion != 99 || r.ResponseHash != "" ||
+		if r.Verb != "list" || r.Stream != items[0].Stream || r.ResourceVersion != 99 || r.ResponseHash != "" ||
 			r.ResponseBody != `{"kind":"PodList","apiVersion":"v1","metadata":{"resourceVersion":"99","continue":"abc"}}` {
 			t.Errorf("request: %+v", r)
 		}

@@ -14,7 +14,12 @@ func OutputFlag(cmd *cobra.Command, into *string, forms ...string) {
 	v := &choice{into: into, forms: forms}
 	*into = forms[0]
 	cmd.Flags().VarP(v, "output", "o", "output form: "+strings.Join(forms, ", "))
-	_ = cmd.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(forms, cobra.ShellCompDirectiveNoFileComp))
+	Complete(cmd, "output", forms...)
+}
+
+// Complete has the shell offer these values for a flag.
+func Complete(cmd *cobra.Command, flag string, values ...string) {
+	_ = cmd.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp))
 }
 
 // choice is a pflag.Value that takes one of a few words.

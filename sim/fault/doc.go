@@ -16,7 +16,7 @@
 //	plan, err := fault.Parse("plan.yaml", text)
 //	m := fault.NewMachine(plan, fault.Options{Operator: "manager"})
 //	v := m.Arrive(fault.Call{Client: "manager", Verb: "create", Resource: "statefulsets", Name: "db"})
-//	// wait v.Delay, then execute the call or answer it by v.Answer, then:
+//	// wait v.Delay, then execute the call or answer it by v.Refusal, then:
 //	fx := m.Done(v.Ticket)
 //	d := m.Deliver(fault.Event{Client: "manager", Stream: "w1", Type: "MODIFIED", Resource: "statefulsets", Name: "db", ResourceVersion: 7})
 //	// wait d.Delay; while d.Held, wait until an Effect is Released, and ask again
@@ -27,7 +27,7 @@
 //	for _, d := range fx.Begun { after(d.After, func() { follow(m.Expire(d)) }) }
 //	for _, a := range fx.Actions { … a.Do, a.Process … }
 //
-// Crash, Restart, Cut, Merge, Pause and Skip need a caller to whom processes, watches and time belong (NeedsWorld).
+// Crash, Restart, Cut, Merge, Pause, Schema, Skip and Unserve need a caller to whom processes, watches and time belong (NeedsWorld).
 //
 // # Selectors
 //
