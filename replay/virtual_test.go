@@ -144,6 +144,9 @@ func mustBeIdentical(t *testing.T, c *Checked) {
 	if c.Identical != c.Runs || c.Same() != nil || len(c.First.Hash) != 64 {
 		t.Errorf("not all runs are identical:\n%s", text.String())
 	}
+	if c.First.OperatorCPU <= 0 {
+		t.Error("the operator used no CPU time")
+	}
 	if !c.First.Deterministic || len(c.First.Reasons) > 0 {
 		t.Errorf("the run is not deterministic: %q", c.First.Reasons)
 	}

@@ -145,7 +145,7 @@ func deployment(i int) *appsv1.Deployment {
 // play runs a world for D and says what it was. It fails if a run was not under control.
 func play(t testing.TB, w *World, d time.Duration) string {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), 15*time.Minute) // against a world that hangs
 	defer cancel()
 	if err := w.Run(ctx, d, nil); err != nil {
 		t.Fatalf("%v\n%s", err, w.Output())

@@ -131,6 +131,17 @@ func TestWallKills(t *testing.T) {
 	}
 }
 
+func TestExitForMachines(t *testing.T) {
+	for want, e := range map[string]Exit{
+		`{"code":3,"stopped":false}`:                    {Code: 3},
+		`{"code":-1,"signal":"SIGKILL","stopped":true}`: {Code: -1, Signal: SignalName(syscall.SIGKILL), Stopped: true},
+	} {
+		if got, err := json.Marshal(e); err != nil || string(got) != want {
+			t.Errorf("%s, want %s (%v)", got, want, err)
+		}
+	}
+}
+
 // TestWallLeavesNobody: a grandchild in the group dies with the process and does not hold up its end.
 func TestWallLeavesNobody(t *testing.T) {
 	p, lines, _ := start(t, "child")
