@@ -1,0 +1,169 @@
+package conformance
+
+import (
+	"flag"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/opreplay/opreplay/internal/livecluster"
+)
+
+var (
+	seed      = flag.Uint64("seed", 1, "of the generated operations")
+	ops       = flag.Int("operations", 0, "how many operations to generate")
+	firstSeq  = flag.Int("first", 0, "the number of the first sequence")
+	only      = flag.String("only", "", "sequences of this scenario only: "+strings.Join(Scenarios(), ", "))
+	replay    = flag.String("sequence", "", "run the sequence in this file and nothing else")
+	tries     = flag.Int("shrink", 0, "make failing sequences shorter, with at most so many runs each")
+	tableFile = flag.String("table", "", "write the table into this file, between its marks")
+	failures  = flag.String("failures", "", "write failing sequences into this folder")
+	most      = flag.Int("most", 20, "how many failing sequences to print")
+)
+
+func TestMain(m *testing.M) {
+	flag.Parse()
+	code := m.Run()
+	livecluster.StopShared()
+	os.Exit(code)
+}
+
+func plain(rt http.RoundTripper) *http.Client {
+	return &http.Client{Transport: rt, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+}
+
+// TestConformance asks both servers the same and compares the answers.
+func TestConformance(t *testing.T) {
+	if *replay != "" {
+		t.Skip("SKIPPED: -sequence runs one sequence only")
+	}
+	if *ops == 0 {
+		t.Skip("SKIPPED: -operations says how many; the server is not there yet")
+	}
+	p := pair(t)
+	table := &Table{Seed: *seed}
+	begin := time.Now()
+	defer func() {
+		t.Logf("%v\n%s", time.Since(begin).Round(time.Second), table.Markdown())
+		if forms := table.Forms(); forms != "" {
+			t.Logf("the ways in which answers differ:\n%s", forms)
+		}
+	}()
+	shown := 0
+	for n := *firstSeq; table.All().Operations < *ops; n++ {
+		s := Generate(*seed, n, *only)
+		outcomes, err := p.Run(t.Context(), s)
+		if err != nil {
+			t.Fatalf("sequence %d: %v\n%s", n, err, s)
+		}
+		table.Add(s, outcomes)
+		if failed(outcomes) {
+			t.Fail()
+			if shown++; shown <= *most {
+				t.Log(describe(t, p, s, outcomes))
+			}
+		}
+	}
+	if *tableFile != "" {
+		if err := writeTable(*tableFile, table); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// TestSequence runs a sequence from a file: go test ./sim/conformance -run TestSequence -sequence FILE.
+func TestSequence(t *testing.T) {
+	if *replay == "" {
+		t.Skip("SKIPPED: no -sequence FILE is given")
+	}
+	f, err := os.Open(*replay)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close() //nolint:errcheck // read only
+	s, err := Parse(*replay, f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := pair(t)
+	outcomes, err := p.Run(t.Context(), s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, o := range outcomes {
+		t.Logf("%d %s %s\nreal: %d %s\nours: %d %s", o.Op.ID, o.Op.Method, o.Op.Path, o.Real.Code, o.Real.Body, o.Ours.Code, o.Ours.Body)
+	}
+	if failed(outcomes) {
+		t.Error(describe(t, p, s, outcomes))
+	}
+}
+
+func failed(outcomes []*Outcome) bool {
+	for _, o := range outcomes {
+		if len(o.Differences) > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// describe is what people are told of a failing sequence.
+func describe(t *testing.T, p *Pair, s *Sequence, outcomes []*Outcome) string {
+	var b strings.Builder
+	var all []Difference
+	fmt.Fprintf(&b, "sequence %d of seed %d (%s):\n", s.Number, s.Seed, s.Name)
+	for _, o := range outcomes {
+		all = append(all, o.Differences...)
+		if len(o.Differences) == 0 {
+			continue
+		}
+		fmt.Fprintf(&b, "  %d %s %s %s\n", o.Op.ID, o.Op.Verb, o.Op.Method, o.Op.Path)
+		if len(o.Op.Body)+len(o.Op.Edit) > 0 {
+			fmt.Fprintf(&b, "    %.400s %s\n", o.Op.Body, o.Op.Edit)
+		}
+		for i, d := range o.Differences {
+			if i == 6 {
+				fmt.Fprintf(&b, "    … %d more\n", len(o.Differences)-i)
+				break
+			}
+			fmt.Fprintf(&b, "    %s\n", d)
+		}
+	}
+	if *tries > 0 {
+		small, err := p.Shrink(t.Context(), s, all, *tries)
+		if err != nil {
+			fmt.Fprintf(&b, "shrinking ended: %v\n", err)
+		}
+		s = small
+	}
+	if *failures != "" {
+		path := filepath.Join(*failures, fmt.Sprintf("%d-%d.txt", s.Seed, s.Number))
+		if err := os.WriteFile(path, []byte(s.String()), 0o600); err != nil {
+			t.Error(err)
+		}
+		fmt.Fprintf(&b, "go test ./sim/conformance -run TestSequence -v -args -sequence %s\n", path)
+		return b.String()
+	}
+	fmt.Fprintf(&b, "to run it again, put these lines into a file: go test ./sim/conformance -run TestSequence -v -args -sequence FILE\n%s", s)
+	return b.String()
+}
+
+// The marks between which the table stands in a page.
+const beginMark, endMark = "<!-- table: make conformance -->\n", "<!-- end of table -->\n"
+
+func writeTable(file string, table *Table) error {
+	page, err := os.ReadFile(file)
+	if err != nil {
+		return err
+	}
+	before, rest, ok := strings.Cut(string(page), beginMark)
+	_, after, ok2 := strings.Cut(rest, endMark)
+	if !ok || !ok2 {
+		return fmt.Errorf("%s: no %q and %q: want the marks between which the table goes", file, strings.TrimSpace(beginMark), strings.TrimSpace(endMark))
+	}
+	return os.WriteFile(file, []byte(before+beginMark+table.Markdown()+endMark+after), 0o644) //nolint:gosec // a page
+}

@@ -1,0 +1,266 @@
+package conformance
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"sort"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// normal gives what a server decides by chance or by its clock names that are the same on both servers.
+// It does not leave those values out: a uid is the n-th uid that the sequence met, a resourceVersion its
+// rank among all that objects had, a time is one of the run, or so and so long after it.
+type normal struct {
+	d *side
+	// revs are the resourceVersions of objects, sorted.
+	revs  []uint64
+	uids  map[string]string
+	ips   map[string]string
+	ports map[string]string
+	times map[string]string
+	names map[string]string // that were generated
+	end   time.Time
+}
+
+func newNormal(s *Sequence, d *side) *normal {
+	n := &normal{
+		d: d, uids: map[string]string{}, ips: map[string]string{}, ports: map[string]string{},
+		times: map[string]string{}, names: map[string]string{}, end: d.Now(),
+	}
+	seen := map[uint64]bool{}
+	for i, op := range s.Ops {
+		a := d.answers[i]
+		if a == nil {
+			continue
+		}
+		versions(a.Object, seen)
+		n.generated(op, a)
+		if w := d.streams[op.ID]; w != nil {
+			for _, ev := range w.seen() {
+				versions(ev, seen)
+			}
+		}
+	}
+	n.revs = slices.Sorted(maps.Keys(seen))
+	return n
+}
+
+// versions collects the resourceVersions of objects. Those of lists and bookmarks are the server's as a
+// whole, where other things go on too.
+func versions(v any, into map[uint64]bool) {
+	switch v := v.(type) {
+	case map[string]any:
+		if v["type"] == "BOOKMARK" {
+			return
+		}
+		if m, ok := v["metadata"].(map[string]any); ok && !isList(v) {
+			if rv, ok := m["resourceVersion"].(string); ok {
+				if n, err := strconv.ParseUint(rv, 10, 64); err == nil && n > 0 {
+					into[n] = true
+				}
+			}
+		}
+		for _, x := range v {
+			versions(x, into)
+		}
+	case []any:
+		for _, x := range v {
+			versions(x, into)
+		}
+	}
+}
+
+func isList(v map[string]any) bool {
+	_, items := v["items"]
+	_, rows := v["rows"]
+	return items || rows
+}
+
+// generated notes the name that a generateName led to, or would have led to.
+func (n *normal) generated(op *Op, a *Answer) {
+	var asked struct {
+		Metadata struct{ GenerateName string }
+	}
+	if !strings.Contains(op.Body, "generateName") || json.Unmarshal([]byte(n.d.text(op.Body)), &asked) != nil {
+		return
+	}
+	prefix := asked.Metadata.GenerateName
+	obj, _ := a.Object.(map[string]any)
+	for _, in := range []string{"metadata", "details"} {
+		m, _ := obj[in].(map[string]any)
+		name, _ := m["name"].(string)
+		if rest, ok := strings.CutPrefix(name, prefix); ok && prefix != "" && len(rest) == 5 {
+			n.names[name] = prefix + "<5>"
+		}
+	}
+}
+
+// rank is the place of a resourceVersion among those of objects: of the greatest that is not above it.
+func (n *normal) rank(rv string, exact bool) string {
+	v, err := strconv.ParseUint(rv, 10, 64)
+	if err != nil || v == 0 {
+		return rv
+	}
+	i := sort.Search(len(n.revs), func(i int) bool { return n.revs[i] > v })
+	if exact {
+		return fmt.Sprintf("rv#%d", i)
+	}
+	return fmt.Sprintf("rv>=#%d", i)
+}
+
+func (n *normal) value(v any) any { return n.walk(v, "", false) }
+
+func (n *normal) walk(v any, key string, list bool) any {
+	switch v := v.(type) {
+	case map[string]any:
+		out := make(map[string]any, len(v))
+		for _, k := range slices.Sorted(maps.Keys(v)) {
+			inList := list && key == "metadata"
+			if k == "metadata" {
+				inList = isList(v) || v["kind"] == "Status" || list
+			}
+			if k == "object" && v["type"] == "BOOKMARK" {
+				inList = true
+			}
+			if k == "authentication.kubernetes.io/credential-id" {
+				continue // it is of the certificate that one server knows the client by
+			}
+			out[k] = n.walk(v[k], k, inList)
+		}
+		return out
+	case []any:
+		out := make([]any, len(v))
+		for i, x := range v {
+			out[i] = n.walk(x, key, false)
+		}
+		if key == "managedFields" {
+			// Entries of one second are in no particular order, and what is one second is chance.
+			sort.Slice(out, func(i, j int) bool { return text(out[i]) < text(out[j]) })
+		}
+		return out
+	case json.Number:
+		if key == "nodePort" || key == "healthCheckNodePort" {
+			return first(n.ports, v.String(), "port")
+		}
+		return v
+	case string:
+		return n.text(v, key, list)
+	}
+	return v
+}
+
+func first(known map[string]string, value, what string) string {
+	if _, ok := known[value]; !ok {
+		known[value] = fmt.Sprintf("%s#%d", what, len(known)+1)
+	}
+	return known[value]
+}
+
+var (
+	uuidForm  = regexp.MustCompile(`[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}`)
+	timeForm  = regexp.MustCompile(`\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z`)
+	ipForm    = regexp.MustCompile(`\b10\.0\.0\.\d+\b`)
+	hostForm  = regexp.MustCompile(`127\.0\.0\.1:\d+`)
+	tokenForm = regexp.MustCompile(`\beyJ[\w-]+\.[\w-]+\.[\w-]+\b`)
+	// Where messages have resourceVersions in them.
+	inMessage = regexp.MustCompile(`(ResourceVersion in precondition: |ResourceVersion in object meta: |ResourceVersion in record \(|` +
+		`resource version: \d+ \(|, current: |resourceVersion\\*":\\*")(\d+)`)
+)
+
+func (n *normal) text(s, key string, list bool) string {
+	switch key {
+	case "resourceVersion":
+		return n.rank(s, !list)
+	case "continue":
+		return n.token(s)
+	}
+	s = n.plain(s)
+	if key == "message" {
+		s = inMessage.ReplaceAllStringFunc(s, func(m string) string {
+			p := inMessage.FindStringSubmatch(m)
+			return p[1] + n.rank(p[2], !strings.HasPrefix(p[1], "resource version") && !strings.HasPrefix(p[1], ", current"))
+		})
+		s = sorted(s)
+	}
+	return s
+}
+
+// plain puts right what may stand anywhere in a text.
+func (n *normal) plain(s string) string {
+	s = tokenForm.ReplaceAllString(s, "<token>")
+	s = uuidForm.ReplaceAllStringFunc(s, func(u string) string { return first(n.uids, u, "uid") })
+	s = timeForm.ReplaceAllStringFunc(s, n.time)
+	s = ipForm.ReplaceAllStringFunc(s, func(ip string) string { return first(n.ips, ip, "ip") })
+	s = hostForm.ReplaceAllString(s, "<host>")
+	for name, as := range n.names {
+		s = strings.ReplaceAll(s, name, as)
+	}
+	return s
+}
+
+// time names a time of the run, or one shortly after it. What a client made up is left alone.
+func (n *normal) time(s string) string {
+	if as, ok := n.times[s]; ok {
+		return as
+	}
+	t, err := time.Parse(time.RFC3339, s)
+	const slack = 5 * time.Second
+	form := "now"
+	if strings.Contains(s, ".") {
+		form = "now, to the microsecond"
+	}
+	switch {
+	case err != nil || t.Before(n.d.started.Add(-slack)) || t.After(n.end.Add(48*time.Hour)):
+		form = s
+	case t.After(n.end.Add(slack)):
+		form = "in " + roughly(t.Sub(n.d.started))
+	}
+	n.times[s] = form
+	return form
+}
+
+// roughly is a duration to about a quarter: sequences take some seconds.
+func roughly(d time.Duration) string {
+	for _, step := range []time.Duration{30 * time.Second, time.Minute, 5 * time.Minute, 10 * time.Minute, time.Hour, 2 * time.Hour, 24 * time.Hour} {
+		if d < step+step/4+10*time.Second {
+			return step.String()
+		}
+	}
+	return "long"
+}
+
+// token makes a continue token readable. Whether the key in it begins with a slash is the server's own
+// affair: the real one writes it so when it answers from its watch cache, and reads both.
+func (n *normal) token(s string) string {
+	raw, err := base64.RawURLEncoding.DecodeString(s)
+	if err != nil {
+		return s
+	}
+	var t struct {
+		V     string `json:"v"`
+		RV    int64  `json:"rv"`
+		Start string `json:"start"`
+	}
+	if json.Unmarshal(raw, &t) != nil {
+		return s
+	}
+	return fmt.Sprintf("%s %s %q", t.V, n.rank(fmt.Sprint(t.RV), false), strings.TrimPrefix(n.plain(t.Start), "/"))
+}
+
+// sorted puts the parts of a message with several errors into order: the servers collect some of them
+// from maps.
+func sorted(s string) string {
+	i, j := strings.Index(s, "["), strings.LastIndex(s, "]")
+	if i < 0 || j < i {
+		return s
+	}
+	parts := strings.Split(s[i+1:j], ", ")
+	sort.Strings(parts)
+	return s[:i+1] + strings.Join(parts, ", ") + s[j:]
+}
