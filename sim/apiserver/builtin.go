@@ -113,6 +113,9 @@ func (b *builtin) install(s *genericapiserver.GenericAPIServer) error {
 		if err != nil {
 			return fmt.Errorf("API group %s: %w", p.GroupName(), err)
 		}
+		if unstored(p.GroupName()) {
+			g.NegotiatedSerializer = timely{g.NegotiatedSerializer, b.now}
+		}
 		if len(g.VersionedResourcesStorageMap) > 0 {
 			groups = append(groups, &g)
 		}
