@@ -127,6 +127,7 @@ func (r tokenREST) Create(ctx context.Context, name string, obj runtime.Object, 
 		lives := req.Status.ExpirationTimestamp.Sub(req.CreationTimestamp.Time)
 		req.CreationTimestamp = metav1.NewTime(r.now())
 		req.Status.ExpirationTimestamp = metav1.NewTime(req.CreationTimestamp.Add(lives))
+		retime(req, r.now())
 	}
 	return out, err
 }
