@@ -7,11 +7,13 @@ GOLANGCI = go run github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
 GOFUMPT  = go run mvdan.cc/gofumpt@v0.12.0
 
 # The packages that link the API server: the race detector would compile it a second time.
-HEAVY_PATHS = sim/apiserver|sim/store|sim/front|sim/actor|sim/cluster|replay|cmd|examples|e2e|sim/serve
+HEAVY_PATHS = sim/apiserver|sim/store|sim/front|sim/actor|sim/cluster|sim/conformance|replay|cmd|examples|e2e|sim/serve
 HEAVY = $(shell go list ./... | grep -E '/($(HEAVY_PATHS))(/|$$)')
 LIGHT = $(shell go list ./... | grep -v -E '/($(HEAVY_PATHS))(/|$$)')
 CHECK = 100
 HOURS = 20
+SEED  = 1
+OPERATIONS = 10000
 ZOO   = statusloop statusrace orphanfinalizer \
         halfcreate staleclaim doublecreate earlyrelease fatalconflict \
         droppedstatus missedsize tombstone twoleaders
@@ -66,6 +68,11 @@ bench: control-plane ## all benchmarks, in the form that benchstat reads
 .PHONY: peers
 peers: build control-plane ## controller-runtime's own specs on a real API server and on opsim's, package by package
 	go run ./internal/peers/cmd/peers --opsim bin/opsim
+
+.PHONY: conformance
+conformance: control-plane ## ask a real API server and ours OPERATIONS (10,000) things and compare; writes the table of docs/fidelity.md
+	go test ./sim/conformance -run '^TestConformance$$' -count=1 -v -timeout 180m -args \
+		-seed $(SEED) -operations $(OPERATIONS) -table ../../docs/fidelity.md
 
 .PHONY: cross
 cross: ## build for macOS, Windows and arm64, where virtual time is not to be had (compiles everything for each)
