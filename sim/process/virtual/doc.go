@@ -43,7 +43,8 @@
 // [Options.SpinLimit]. Reported in Notes: the numbers of child processes are the operating system's (the first process
 // is number 1); time-outs set on blocking sockets never pass. Not told apart: CPU time is virtual time; netlink
 // sockets are refused; /dev/urandom ends after 1 MiB; a timer of a Go program fires up to 1 ms late, as it does
-// on a real kernel. A thread that polls or yields a thousand times in vain sleeps for 1 ms.
+// on a real kernel; what its monitor thread does by time alone (a garbage collection every two minutes, the return of
+// memory) is up to 10 s late. A thread that polls or yields a thousand times in vain sleeps for 1 ms.
 //
 // Linux 5.19 or later is needed (signals must wait for the answer to a trap); process_vm_readv, process_vm_writev,
 // pidfd_getfd and forced writes through /proc/PID/mem must be allowed. [Probe] tries all of it.

@@ -171,6 +171,9 @@ func (s *Supervisor) execDone(t *thread) bool {
 		return false
 	}
 	p.needsBoot = true
+	if p == p.root.main {
+		p.root.text = goText{} // another program's
+	}
 	p.space = &space{}
 	p.files = s.unshared(p.files)
 	p.files.afterExec(p.pid)

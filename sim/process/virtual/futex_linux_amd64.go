@@ -6,6 +6,7 @@ import (
 	"os"
 	"strings"
 	"syscall"
+	"time"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -80,10 +81,7 @@ func (s *Supervisor) futexWait(t *thread, a *[6]uint64, bitset bool, key futexKe
 	if a[3] != 0 {
 		switch {
 		case !bitset:
-			// Go's monitor thread sleeps so until the next timer is due, which a thread in epoll_pwait waits for
-			// too (up to 1 ms longer, see epollDeadline). If the monitor came first it would find that the timer is
-			// late and look again every 20 µs; so it comes after.
-			deadline = satAdd(s.now(), ns+1e6)
+			deadline = satAdd(s.now(), ns+t.slack(ns))
 		case a[1]&futexClockRealtime != 0:
 			deadline = ns
 		default:
@@ -103,6 +101,20 @@ func (s *Supervisor) futexWait(t *thread, a *[6]uint64, bitset bool, key futexKe
 	}
 	s.futexes[key] = append(s.futexes[key], t)
 	s.parkThread(t, parkFutex, deadline)
+}
+
+// slack is how much later than asked a wait of NS ends. The monitor thread of a Go program (sysmon in runtime/proc.go)
+// sleeps until the next timer is due, although another thread waits for that in epoll_pwait, up to 1 ms longer (see
+// epollDeadline). If it woke first it would find the timer late and look again every 20 µs; if it wakes after, it has
+// nothing to do, for it is woken as soon as something enters a system call. What it does by time alone, to collect
+// garbage every two minutes and to give back memory, may wait. Go's other waits of this form, for the world to stop,
+// are of 100 µs. Only Go waits so: the C library's waits have absolute times, or come from elsewhere in memory.
+func (t *thread) slack(ns int64) int64 {
+	const monitor, stop = int64(10 * time.Second), int64(100 * time.Microsecond)
+	if text, ip := t.p.root.text, t.req.data.ip; ns <= stop || t.p.parent != nil || ip < uint64(text.lo) || ip >= uint64(text.hi) {
+		return 0
+	}
+	return monitor
 }
 
 // futexArgs reads the word and the time-out in one system call.

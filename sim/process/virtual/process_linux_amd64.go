@@ -20,7 +20,8 @@ type Process struct {
 	s         *Supervisor
 	spec      Spec
 	main      *proc
-	listener  int // the filter's
+	listener  int    // the filter's
+	text      goText // of the first program
 	family    []*proc
 	files     *fileView
 	paused    bool
@@ -124,8 +125,8 @@ func (p *Process) spawn() error {
 		theirs.Close()
 		return err
 	}
-	text := textOfGo(p.spec.Path)
-	argv := append([]string{shimName, strconv.Itoa(int(text.lo)), strconv.Itoa(int(text.hi)), p.spec.Path}, p.spec.Args...)
+	p.text = textOfGo(p.spec.Path)
+	argv := append([]string{shimName, strconv.Itoa(int(p.text.lo)), strconv.Itoa(int(p.text.hi)), p.spec.Path}, p.spec.Args...)
 	attr := &os.ProcAttr{
 		Dir: p.spec.Dir, Env: p.spec.Env, Files: []*os.File{null, out[0], out[1], theirs},
 		Sys: &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Setsid: true},

@@ -65,6 +65,17 @@ func TestTimers(t *testing.T) {
 	}
 }
 
+// A Go program that waits for a tick stops once for it: its monitor thread sleeps on, and its polls need no stop.
+func TestIdleStops(t *testing.T) {
+	w := newWorld(t, Options{Seed: 1})
+	p := w.start("idle", []string{"10m"})
+	w.run(time.Hour, exited(p))
+	const ticks = 10 * 60 * 2
+	if st := w.s.Stats(); st.Traps < ticks || st.Traps > ticks*3/2 {
+		t.Errorf("%d stops for %d ticks: %v", st.Traps, ticks, st.Syscalls)
+	}
+}
+
 func TestSeededPicker(t *testing.T) {
 	run := func(seed uint64) func(t *testing.T) result {
 		return func(t *testing.T) result {
@@ -118,7 +129,11 @@ func TestServers(t *testing.T) {
 			w.at(time.Duration(i)*time.Second, func() { w.get(b, "10.0.0.8:8080", i) })
 		}
 		w.at(20*time.Second, func() { w.get(a, "10.0.0.7:81", 0) })
-		w.at(30*time.Second, func() { a.Signal(syscall.SIGTERM) })
+		w.at(30*time.Second, func() {
+			if err := a.Signal(syscall.SIGTERM); err != nil {
+				t.Error(err)
+			}
+		})
 		w.at(40*time.Second, b.Kill)
 		w.run(time.Minute, exited(a, b))
 		for _, p := range []*Process{a, b} {
@@ -205,7 +220,7 @@ func buildCgo(t *testing.T) string {
 		t.Skip("SKIPPED: the cgo guest needs a C compiler, and there is no gcc on the PATH")
 	}
 	path := filepath.Join(guests, "cgo")
-	cmd := exec.Command("go", "build", "-trimpath", "-o", path, "./testdata/cgo")
+	cmd := exec.CommandContext(t.Context(), "go", "build", "-trimpath", "-o", path, "./testdata/cgo")
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=1")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
@@ -228,7 +243,7 @@ func TestC(t *testing.T) {
 	}
 	for _, link := range []string{"-static", "-no-pie", "-pie"} {
 		path := filepath.Join(guests, "guest"+link)
-		if out, err := exec.Command("gcc", "-O1", link, "-o", path, "testdata/c/guest.c", "-lpthread", "-lrt").CombinedOutput(); err != nil {
+		if out, err := exec.CommandContext(t.Context(), "gcc", "-O1", link, "-o", path, "testdata/c/guest.c", "-lpthread", "-lrt").CombinedOutput(); err != nil {
 			if link == "-static" {
 				t.Logf("SKIPPED: no static C library: %s", out)
 				continue
@@ -337,7 +352,7 @@ func (n *pipes) pump(st *Stream) {
 			n.write(other, b[:k])
 		}
 		if err == io.EOF {
-			other.CloseWrite()
+			_ = other.CloseWrite() // it may have closed too
 		}
 	})
 }
@@ -362,8 +377,10 @@ func TestUnderLoad(t *testing.T) {
 		if err := cmd.Start(); err != nil {
 			t.Fatal(err)
 		}
-		defer cmd.Wait()
-		defer cmd.Process.Kill()
+		defer func() {
+			_ = cmd.Process.Kill()
+			_ = cmd.Wait() // "signal: killed"
+		}()
 		go func() {
 			for n := 0; ; n++ {
 				select {
@@ -462,7 +479,7 @@ func TestSupervisorKilled(t *testing.T) {
 	var fds []int
 	for _, f := range strings.Fields(line) {
 		var pid int
-		fmt.Sscan(f, &pid)
+		_, _ = fmt.Sscan(f, &pid) // 0 is no process
 		fd, err := unix.PidfdOpen(pid, 0)
 		if err != nil {
 			t.Fatal(pid, err)
@@ -472,8 +489,8 @@ func TestSupervisorKilled(t *testing.T) {
 	if len(fds) < 3 {
 		t.Fatalf("processes: %s", line)
 	}
-	cmd.Process.Kill()
-	cmd.Wait()
+	_ = cmd.Process.Kill()
+	_ = cmd.Wait() // "signal: killed"
 	for i, fd := range fds {
 		if !pollFor(fd, 10_000) {
 			t.Errorf("process %d of %s is still there", i, line)
