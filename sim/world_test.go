@@ -35,6 +35,7 @@ func (c *clockwork) NextTimer() (int64, bool) {
 	}
 	return c.timers[0], true
 }
+
 func (c *clockwork) AdvanceTo(at int64) {
 	if at < c.now {
 		panic("the clock went back")

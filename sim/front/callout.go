@@ -94,7 +94,7 @@ func (d *Door) poll(o *callOut) (moved bool) {
 	}
 	moved, done := o.conn.Poll()
 	if done {
-		resp, err := o.conn.Result()
+		resp, err := o.conn.Result() //nolint:bodyclose // a buffer
 		d.reply(o, resp, err)
 		moved = true
 	}

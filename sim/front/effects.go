@@ -105,6 +105,7 @@ func (d *Door) do(a fault.Action) error {
 		}
 	case fault.DoKill:
 		defer d.Disconnect(a.Process)
+	default: // the world's alone
 	}
 	return d.o.Act(a)
 }

@@ -88,7 +88,7 @@ func TestMain(m *testing.M) {
 	}
 	req, _ := http.NewRequestWithContext(ctx, "POST", "http://w/apis/apiextensions.k8s.io/v1/customresourcedefinitions", strings.NewReader(crd))
 	req.Header.Set("Content-Type", "application/json")
-	resp, err := server.Outsider(apiserver.Admin).RoundTrip(req)
+	resp, err := server.Outsider(apiserver.Admin).RoundTrip(req) //nolint:bodyclose // a buffer
 	if err != nil || resp.StatusCode != http.StatusCreated {
 		fmt.Fprintln(os.Stderr, "creating the CRD:", resp, err)
 		os.Exit(1)

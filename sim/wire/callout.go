@@ -158,7 +158,7 @@ func (c *Client) run(yield func(bool) bool) {
 	if c.call.TLS != nil {
 		end.secure = tls.Client(end, c.call.TLS)
 	}
-	c.resp, c.err = c.exchange(end.secure)
+	c.resp, c.err = c.exchange(end.secure) //nolint:bodyclose // a buffer
 }
 
 func (c *Client) exchange(rw io.ReadWriter) (*http.Response, error) {

@@ -3,6 +3,7 @@ package wire
 import (
 	"bufio"
 	"bytes"
+	"context"
 	"crypto/tls"
 	"errors"
 	"io"
@@ -175,7 +176,7 @@ func (c *Conn) serve(yield func(*Exchange) bool) {
 // converse speaks what the client wants.
 func (c *Conn) converse(br *bufio.Reader, yield func(*Exchange) bool) error {
 	if t, ok := c.end.secure.(*tls.Conn); ok {
-		if err := t.Handshake(); err != nil {
+		if err := t.HandshakeContext(context.Background()); err != nil {
 			return err
 		}
 		if t.ConnectionState().NegotiatedProtocol == http2.NextProtoTLS {
@@ -257,6 +258,7 @@ func (e *endpoint) Close() error { return nil }
 
 // The addresses are the world's, not the machine's.
 func (e *endpoint) LocalAddr() net.Addr { return &net.TCPAddr{IP: net.IPv4(10, 0, 0, 1), Port: 443} }
+
 func (e *endpoint) RemoteAddr() net.Addr {
 	return &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 40000}
 }

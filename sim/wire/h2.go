@@ -206,6 +206,7 @@ func (h *h2) takeSettings(f *http2.SettingsFrame) error {
 					return http2.ConnectionError(http2.ErrCodeFlowControl)
 				}
 			}
+		default: // nothing that a server does depends on it
 		}
 		return nil
 	})

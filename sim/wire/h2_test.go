@@ -30,11 +30,20 @@ func h2Transport(d *duplex, root *x509.CertPool) *http2.Transport {
 	}
 	return &http2.Transport{
 		TLSClientConfig: &tls.Config{RootCAs: root, ServerName: "kubernetes.default.svc"},
-		DialTLSContext: func(_ context.Context, _, _ string, c *tls.Config) (net.Conn, error) {
+		DialTLSContext: func(ctx context.Context, _, _ string, c *tls.Config) (net.Conn, error) {
 			t := tls.Client(peer{d}, c)
-			return t, t.Handshake()
+			return t, t.HandshakeContext(ctx)
 		},
 	}
+}
+
+// ask makes a request.
+func ask(t *testing.T, cl *http.Client, method, url string, body []byte) (*http.Response, error) {
+	req, err := http.NewRequestWithContext(t.Context(), method, url, bytes.NewReader(body))
+	if err != nil {
+		return nil, err
+	}
+	return cl.Do(req)
 }
 
 // overH2 runs f for both ways to HTTP/2.
@@ -79,7 +88,7 @@ func TestH2ClientsAreServed(t *testing.T) {
 			wg.Go(func() {
 				body := bytes.Repeat([]byte{byte(i)}, i*150_000)
 				n := (12 - i) * 1_000_000 // over 4 MB, the client's window, and below
-				resp, err := cl.Post(fmt.Sprintf("%s/x?n=%d", url, n), "text/plain", bytes.NewReader(body))
+				resp, err := ask(t, cl, http.MethodPost, fmt.Sprintf("%s/x?n=%d", url, n), body)
 				if err != nil {
 					t.Errorf("%d: %v", i, err)
 					return
@@ -102,7 +111,7 @@ func TestH2ClientsAreServed(t *testing.T) {
 			t.Fatalf("%v %v", resp, err)
 		}
 		_ = resp.Body.Close()
-		resp, err = cl.Head(url + "/head?n=7")
+		resp, err = ask(t, cl, http.MethodHead, url+"/head?n=7", nil)
 		if err != nil || resp.ContentLength != 7 {
 			t.Fatalf("HEAD: %v %v", resp, err)
 		}
@@ -119,11 +128,11 @@ func TestH1IsPreferred(t *testing.T) {
 		c := NewConn(d, Options{TLS: tlsConfig})
 		stop, done := make(chan struct{}), make(chan struct{})
 		go func() { drive(c, d, http.HandlerFunc(echo), stop); close(done) }()
-		cl := &http.Client{Transport: &http.Transport{DialTLSContext: func(context.Context, string, string) (net.Conn, error) {
+		cl := &http.Client{Transport: &http.Transport{DialTLSContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 			t := tls.Client(peer{d}, &tls.Config{RootCAs: pool, ServerName: "kubernetes.default.svc", NextProtos: offer})
-			return t, t.Handshake()
+			return t, t.HandshakeContext(ctx)
 		}}}
-		resp, err := cl.Get("https://w/")
+		resp, err := ask(t, cl, http.MethodGet, "https://w/", nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -603,7 +612,7 @@ func TestH2LongAnswerHeader(t *testing.T) {
 		h := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.Header().Set("X-Long", long) })
 		go func() { drive(c, d, h, stop); close(done) }()
 		defer func() { close(stop); <-done }()
-		resp, err := cl.Get(url + "/")
+		resp, err := ask(t, cl, http.MethodGet, url+"/", nil)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -1,6 +1,7 @@
 package virtual
 
 import (
+	"errors"
 	"syscall"
 	"unsafe"
 
@@ -11,7 +12,7 @@ import (
 func (s *Supervisor) blockOn(t *thread, fd int, want int16) {
 	ours, err := t.p.copyFd(fd)
 	if err != nil {
-		if err == unix.EPERM {
+		if errors.Is(err, unix.EPERM) {
 			s.uncopied(t)
 			return
 		}
@@ -145,7 +146,7 @@ func (s *Supervisor) writePieces(t *thread, ours int, data func(limit int) ([]by
 			t.written += n
 			continue
 		}
-		if err == unix.EAGAIN {
+		if errors.Is(err, unix.EAGAIN) {
 			t.ioFd, t.ioWant = ours, unix.POLLOUT
 			s.parkThread(t, parkIO, 0)
 			return

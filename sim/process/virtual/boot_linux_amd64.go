@@ -29,7 +29,7 @@ func (s *Supervisor) boot(t *thread) error {
 		return &Error{"prepare " + t.p.name(), "it has no auxiliary vector", err}
 	}
 	var seed [16]byte
-	t.p.rng.Read(seed[:])
+	_, _ = t.p.rng.Read(seed[:])            // it never fails
 	seed[0], seed[8] = seed[0]|1, seed[8]|1 // a zero half means none
 	if err := t.poke(random, seed[:]); err != nil {
 		return &Error{"prepare " + t.p.name(), "its memory cannot be written (process_vm_writev)", err}

@@ -66,7 +66,7 @@ func assemble(table []trap, text goText) []unix.SockFilter {
 	}
 	for _, e := range table {
 		body := block(e, text)
-		prog = append(prog, jump(unix.BPF_JEQ, uint32(e.nr), 0, len(body)))
+		prog = append(prog, jump(unix.BPF_JEQ, e.nr, 0, len(body)))
 		prog = append(prog, body...)
 	}
 	return append(prog, ret(retAllow))

@@ -58,6 +58,7 @@ func (s *Supervisor) arrived(n *notification, root *Process) *thread {
 		if t != s.cur {
 			s.enqueue(t)
 		}
+	case stateReady, stateParked: // it stands in a trap, and cannot make another
 	}
 	return t
 }

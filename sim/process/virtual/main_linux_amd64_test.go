@@ -31,9 +31,12 @@ func TestMain(m *testing.M) {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
-	os.Chmod(dir, 0o755)
+	if err := os.Chmod(dir, 0o755); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
 	guests = dir
-	cmd := exec.Command("go", "build", "-trimpath", "-o", dir+"/", "./testdata/...")
+	cmd := exec.CommandContext(context.Background(), "go", "build", "-trimpath", "-o", dir+"/", "./testdata/...")
 	cmd.Args = append(cmd.Args[:len(cmd.Args)-1], guestPackages()...)
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS=-trimpath")
 	if out, err := cmd.CombinedOutput(); err != nil {
@@ -144,7 +147,6 @@ var traplogs int
 type world struct {
 	t      testing.TB
 	s      *Supervisor
-	opt    Options
 	conns  map[*Stream]*echo
 	agenda []step
 	out    bytes.Buffer
@@ -161,7 +163,6 @@ type step struct {
 // echo is a synchronous HTTP server on one stream: it answers a request's body, 2 ms of virtual time later.
 type echo struct {
 	in, out []byte
-	bytes   int
 }
 
 func newWorld(t testing.TB, opt Options) *world {

@@ -1,6 +1,7 @@
 package virtual
 
 import (
+	"errors"
 	"runtime"
 	"syscall"
 	"unsafe"
@@ -60,7 +61,7 @@ func ioctl(fd int, request uintptr, p unsafe.Pointer) syscall.Errno {
 
 // syncWakeUp asks the kernel (Linux 6.6) to switch straight from the trapped thread to the supervisor and back.
 func syncWakeUp(listener int) {
-	syscall.RawSyscall(unix.SYS_IOCTL, uintptr(listener), ioctlSetFlags, 1)
+	_, _, _ = syscall.RawSyscall(unix.SYS_IOCTL, uintptr(listener), ioctlSetFlags, 1) // older kernels refuse
 }
 
 // receive takes a notification that poll has announced. False means that it went away: its thread was killed.
@@ -159,15 +160,8 @@ func blockSignals() (restore func()) {
 
 // errnoOf returns the errno in err, or otherwise.
 func errnoOf(err error, otherwise syscall.Errno) syscall.Errno {
-	for err != nil {
-		if e, ok := err.(syscall.Errno); ok && e != 0 {
-			return e
-		}
-		u, ok := err.(interface{ Unwrap() error })
-		if !ok {
-			break
-		}
-		err = u.Unwrap()
+	if e, ok := errors.AsType[syscall.Errno](err); ok && e != 0 {
+		return e
 	}
 	return otherwise
 }

@@ -2,6 +2,7 @@ package virtual
 
 import (
 	"encoding/binary"
+	"errors"
 	"syscall"
 	"unsafe"
 
@@ -89,7 +90,7 @@ func (s *Supervisor) sysPoll(t *thread, a *[6]uint64) {
 			continue
 		}
 		fd, err := t.p.copyFd(int(f.Fd))
-		if err == unix.EPERM {
+		if errors.Is(err, unix.EPERM) {
 			set.close()
 			s.uncopied(t)
 			return

@@ -2,6 +2,7 @@ package virtual
 
 import (
 	"encoding/binary"
+	"errors"
 	"io"
 	"os"
 	"os/signal"
@@ -70,7 +71,7 @@ func reaperMain() {
 	for {
 		var n int64
 		if err := binary.Read(os.Stdin, binary.LittleEndian, &n); err != nil {
-			if err != io.EOF {
+			if !errors.Is(err, io.EOF) {
 				os.Stderr.WriteString("reaper: " + err.Error() + "\n")
 			}
 			break

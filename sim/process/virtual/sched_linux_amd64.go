@@ -254,6 +254,7 @@ func (s *Supervisor) pollParked() {
 			if pollOne(t.ioFd, t.ioWant) {
 				s.retry(t)
 			}
+		default: // it waits for none
 		}
 	}
 }

@@ -60,9 +60,9 @@ func shimMain() {
 	unix.CloseOnExec(shimFd)
 	// The layout of memory is part of what a process can see. Refused in some containers: then addresses differ
 	// between runs, which matters only to programs that show them.
-	syscall.RawSyscall(unix.SYS_PERSONALITY, 0x0040000 /* ADDR_NO_RANDOMIZE */, 0, 0)
+	_, _, _ = syscall.RawSyscall(unix.SYS_PERSONALITY, 0x0040000 /* ADDR_NO_RANDOMIZE */, 0, 0)
 	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
-		shimFail(2, err.(unix.Errno))
+		shimFail(2, errnoOf(err, unix.EINVAL))
 	}
 	// Like the first process of a container, the program inherits the orphans among its descendants.
 	_ = unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
@@ -115,9 +115,9 @@ func shimFail(step uint32, errno unix.Errno) {
 	iov.SetLen(len(body))
 	msg := unix.Msghdr{Iov: &iov}
 	msg.SetIovlen(1)
-	syscall.RawSyscall(unix.SYS_SENDMSG, shimFd, uintptr(unsafe.Pointer(&msg)), shimMagic<<32)
-	syscall.RawSyscall(unix.SYS_EXIT_GROUP, 127, 0, 0)
+	_, _, _ = syscall.RawSyscall(unix.SYS_SENDMSG, shimFd, uintptr(unsafe.Pointer(&msg)), shimMagic<<32)
 	for {
+		_, _, _ = syscall.RawSyscall(unix.SYS_EXIT_GROUP, 127, 0, 0)
 	}
 }
 

@@ -47,8 +47,9 @@ func harmless(sig int) bool {
 	switch unix.Signal(sig) {
 	case unix.SIGCHLD, unix.SIGURG, unix.SIGWINCH, unix.SIGCONT:
 		return true
+	default:
+		return false
 	}
-	return false
 }
 
 // signal sends sig to process p, or to its thread tid if that is not 0, and does what follows. info, if not nil, is
@@ -158,6 +159,7 @@ func (s *Supervisor) breakWait(t *thread) {
 	case parkSignal:
 		s.retry(t) // the kernel makes it return
 		return
+	case parkEpoll, parkPoll:
 	}
 	s.wake(t, 0, errno)
 }

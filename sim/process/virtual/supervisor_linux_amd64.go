@@ -141,7 +141,7 @@ func (s *Supervisor) mapCell() error {
 }
 
 func (s *Supervisor) unmapCell() {
-	unix.Munmap(s.cellPage)
+	_ = unix.Munmap(s.cellPage)
 	unix.Close(s.cellFd)
 }
 
