@@ -62,8 +62,17 @@ race: ## the packages that link the API server under the race detector (compiles
 	CGO_ENABLED=1 go test -race -timeout 60m $(HEAVY)
 
 .PHONY: bench
-bench: control-plane ## all benchmarks, in the form that benchstat reads
-	go test -p 1 -run '^$$' -bench . -timeout 60m ./...
+bench: control-plane ## all benchmarks, in the form that benchstat reads; a table of ours against a real API server; make weight
+	go test -p 1 -run '^$$' -bench . -timeout 60m $(shell go list ./... | grep -v /versus$$)
+	$(MAKE) versus weight
+
+.PHONY: versus
+versus: control-plane ## the table: one client on a real API server and on ours, verb by verb
+	go test -run '^$$' -bench Versus -benchtime 1x -timeout 60m ./sim/apiserver/versus
+
+.PHONY: weight
+weight: ## packages, size, start and memory of opsim; COLD=1 also a build from nothing, some 15 minutes of CPU
+	WEIGHT_COLD=$(COLD) go test -run '^$$' -bench Weight -benchtime 1x -timeout 60m ./sim/apiserver/versus
 
 .PHONY: peers
 peers: build control-plane ## controller-runtime's own specs on a real API server and on opsim's, package by package

@@ -1,9 +1,7 @@
 // Package versus measures sim/apiserver against what it stands for: a real etcd and kube-apiserver, with one
-// client, in one run, taking turns. It has nothing but a benchmark:
-//
-//	go test -run '^$' -bench . ./sim/apiserver/versus
-//
-// prints a table with a line for each kind of object, number of workers and verb:
+// client, in one run, taking turns. It has nothing but benchmarks. BenchmarkWeight (make weight) says what opsim
+// weighs. BenchmarkVersus (make versus) prints a table with a line for each kind of object, number of workers and
+// verb:
 //
 //	kind       workers verb     ops/s: real   ours  ratio   CPU µs/op: real   ours  ratio
 //	widget           1 create          180   1900   10.6              4900    390   0.08
