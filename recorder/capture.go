@@ -38,12 +38,16 @@ func Capture(ctx context.Context, o Options) (*Result, error) {
 
 func (s *session) capture(plan *plan) error {
 	c, err := s.startCapture(plan)
+	defer c.wait()
+	defer s.cancel(nil)
+	if err == nil {
+		err = c.errNothing()
+	}
 	if err != nil {
 		return err
 	}
 	s.report()
 	<-s.ctx.Done()
-	c.wait()
 	return nil
 }
 
@@ -58,6 +62,9 @@ type capture struct {
 	mu          sync.Mutex
 	running     map[string]*watcher // by stream
 	established map[string]bool     // CRDs, by name
+	all         []*watcher          // every one that was started
+	refused     []string            // streams that the user may not watch, until they are told
+	told        bool                // they have been: later ones are told one by one
 }
 
 // watcher is one reflector under way.
@@ -67,6 +74,7 @@ type watcher struct {
 	cancel   context.CancelFunc
 	ended    chan struct{}
 	absent   bool // the API server no longer serves it; guarded by capture.mu
+	given    bool // that it is not watched is in the trace; guarded by capture.mu
 }
 
 // syncTimeout is how long the first lists may take together before the recording goes on without the
@@ -94,7 +102,42 @@ func (s *session) startCapture(plan *plan) (*capture, error) {
 		c.start(r)
 	}
 	c.awaitSync()
+	c.tellRefused()
 	return c, nil
+}
+
+// maxTold is how many streams a note names.
+const maxTold = 5
+
+// errNothing: the user may not watch anything of what was to be recorded.
+func (c *capture) errNothing() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(c.refused) < len(c.all) {
+		return nil
+	}
+	return cli.CannotRun(fmt.Errorf("the user %q may not list and watch any of the %s that were to be recorded", c.s.cluster.user, count(int64(len(c.all)), "resource", "resources")))
+}
+
+// tellRefused says in one note what the user may not watch.
+func (c *capture) tellRefused() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.told = true
+	n := len(c.refused)
+	if n == 0 {
+		return
+	}
+	slices.Sort(c.refused)
+	names := strings.Join(c.refused[:min(n, maxTold)], ", ")
+	if n > maxTold {
+		names += fmt.Sprintf(" and %d more (oprec inspect names them)", n-maxTold)
+	}
+	if n == 1 {
+		c.s.o.note("%s is not recorded: the user %q may not list and watch it", names, c.s.cluster.user)
+		return
+	}
+	c.s.o.note("%d resources are not recorded, since the user %q may not list and watch them: %s", n, c.s.cluster.user, names)
 }
 
 // rawClient is a REST client for all groups at once.
@@ -152,6 +195,7 @@ func (c *capture) startIn(r traces.Resource, namespace string) {
 		return
 	}
 	c.running[w.store.stream] = w
+	c.all = append(c.all, w)
 	if c.plan.follow && gvr.GroupResource() == crds {
 		w.store.changed, w.store.removed = c.follow, c.unfollow
 	}
@@ -190,7 +234,7 @@ func (c *capture) failed(w *watcher, err error) {
 		}
 	case apierrors.IsForbidden(err):
 		w.cancel()
-		c.give(w, fmt.Sprintf("the user %q may not list and watch it", c.s.cluster.user))
+		c.forbidden(w)
 	case apierrors.IsMethodNotSupported(err), apierrors.IsNotAcceptable(err):
 		w.cancel()
 		c.give(w, err.Error())
@@ -198,14 +242,47 @@ func (c *capture) failed(w *watcher, err error) {
 }
 
 func (c *capture) give(w *watcher, reason string) {
-	c.s.lose(newLoss(w.store.stream, -1, "not watched: "+reason))
+	c.lose(w, reason)
 	c.s.o.note("%s is not recorded: %s", w.store.stream, reason)
 }
 
-// wait returns when all reflectors have ended, which their context makes them do.
+func (c *capture) lose(w *watcher, reason string) {
+	c.mu.Lock()
+	w.given = true
+	c.mu.Unlock()
+	c.s.lose(newLoss(w.store.stream, -1, "not watched: "+reason))
+}
+
+// forbidden gives up what the user may not watch. Those of the beginning are told together.
+func (c *capture) forbidden(w *watcher) {
+	reason := fmt.Sprintf("the user %q may not list and watch it", c.s.cluster.user)
+	c.mu.Lock()
+	together := !c.told
+	if together {
+		c.refused = append(c.refused, w.store.stream)
+	}
+	c.mu.Unlock()
+	if together {
+		c.lose(w, reason)
+		return
+	}
+	c.give(w, reason)
+}
+
+// wait returns when all reflectors have ended, which their context makes them do. Those that never had a first
+// list are losses: nothing in the trace would tell their resource from one without objects.
 func (c *capture) wait() {
-	if c != nil {
-		c.wg.Wait()
+	if c == nil {
+		return
+	}
+	c.wg.Wait()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, w := range c.all {
+		if !w.given && !w.absent && !w.store.isSynced() {
+			w.given = true
+			c.s.lose(newLoss(w.store.stream, -1, "the recording ended before its first list"))
+		}
 	}
 }
 

@@ -33,7 +33,9 @@ type gateway struct {
 
 // openGateway listens on ADDRESS and serves until close. With a token, only who calls paths below it is
 // let in: a kubeconfig's server may have a path, while client-go keeps a bearer token to itself when the
-// server has no TLS (clientcmd.ClientConfig), and TLS would cost both ends for nothing on loopback.
+// server has no TLS (clientcmd.ClientConfig), and TLS would cost both ends for nothing on loopback. Some calls
+// lose the path (kubectl get --raw, whatever uses rest.Request.RequestURI): they may bring the token as the
+// password of the URL, which Go's clients send.
 func openGateway(c *cluster, address, token string, tap *apicall.Tap) (*gateway, error) {
 	proxy, err := reverseProxy(c.config)
 	if err != nil {
@@ -88,6 +90,17 @@ func prefix(token string) string {
 	return "/" + token
 }
 
+// address is that for a kubeconfig.
+func (g *gateway) address(token string) string {
+	if token == "" {
+		return g.url
+	}
+	return strings.Replace(g.url, "http://", "http://"+gatewayUser+":"+token+"@", 1)
+}
+
+// gatewayUser is the user of the URL whose password is the token.
+const gatewayUser = "oprec"
+
 // admit checks the token and takes it off the path. Against DNS rebinding from a browser it checks that
 // the caller meant this machine. The caller's own credentials will take the place of any that came.
 func admit(r *http.Request, token string) (*http.Request, bool) {
@@ -101,16 +114,23 @@ func admit(r *http.Request, token string) (*http.Request, bool) {
 	inner := r.Clone(r.Context())
 	inner.Header.Del("Authorization")
 	want := prefix(token)
-	if len(r.URL.Path) < len(want) || subtle.ConstantTimeCompare([]byte(r.URL.Path[:len(want)]), []byte(want)) != 1 {
-		return nil, false
+	switch {
+	case len(r.URL.Path) >= len(want) && same(r.URL.Path[:len(want)], want):
+		inner.URL.Path = r.URL.Path[len(want):]
+		inner.URL.RawPath = strings.TrimPrefix(r.URL.RawPath, want)
+	default:
+		if user, password, ok := r.BasicAuth(); !ok || user != gatewayUser || !same(password, token) {
+			return nil, false
+		}
 	}
-	inner.URL.Path = r.URL.Path[len(want):]
-	inner.URL.RawPath = strings.TrimPrefix(r.URL.RawPath, want)
 	if inner.URL.Path == "" {
 		inner.URL.Path = "/"
 	}
 	return inner, inner.URL.Path[0] == '/'
 }
+
+// same compares without telling by its time where two texts part.
+func same(a, b string) bool { return subtle.ConstantTimeCompare([]byte(a), []byte(b)) == 1 }
 
 // refuse answers with a Status, the form in which API clients expect errors.
 func refuse(w http.ResponseWriter, code int, reason metav1.StatusReason, message string) {

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 
 	"github.com/opreplay/opreplay/recorder"
@@ -117,8 +119,35 @@ func TestGatewayLetsInOnlyItsKubeconfig(t *testing.T) {
 	}
 }
 
+// TestGatewayLetsInWhatLosesThePath: as kubectl get --raw does, and with nobody else's password.
+func TestGatewayLetsInWhatLosesThePath(t *testing.T) {
+	config := apiServer(t, func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("Authorization") != "Bearer the-cluster's-token" {
+			t.Errorf("the server got %q", r.Header.Get("Authorization"))
+		}
+		_, _ = io.WriteString(w, `{"kind":"PodList","apiVersion":"v1","metadata":{},"items":[]}`)
+	})
+	recording, client := startProxy(t, config, recorder.ProxyOptions{})
+	client.GroupVersion, client.NegotiatedSerializer = &schema.GroupVersion{Version: "v1"}, scheme.Codecs.WithoutConversion()
+	raw := must[*rest.RESTClient](t)(rest.RESTClientFor(client))
+	if body, err := raw.Get().RequestURI("/api/v1/pods?limit=1").DoRaw(t.Context()); err != nil || !strings.Contains(string(body), "PodList") {
+		t.Errorf("%v: %s", err, body)
+	}
+	r := must[*http.Request](t)(http.NewRequestWithContext(t.Context(), "GET", "http://oprec:guess@"+must[*url.URL](t)(url.Parse(client.Host)).Host+"/api/v1/pods", nil))
+	resp := must[*http.Response](t)(http.DefaultClient.Do(r))
+	_ = resp.Body.Close()
+	if resp.StatusCode != http.StatusUnauthorized {
+		t.Errorf("with a wrong password: %s", resp.Status)
+	}
+	list := await(recording, "the call's row", func(q *traces.Request) bool { return q.Verb == "list" && q.Resource == "pods" })
+	if list.Query != "limit=1" {
+		t.Errorf("%+v", list)
+	}
+	recording.end()
+}
+
 func TestKubeconfig(t *testing.T) {
-	path := t.TempDir() + "/sub/kubeconfig"
+	path := t.TempDir() + "/kubeconfig"
 	config := apiServer(t, func(http.ResponseWriter, *http.Request) {})
 	recording, _ := startProxy(t, config, recorder.ProxyOptions{Kubeconfig: path, Options: recorder.Options{Namespace: "shop"}})
 	info := must[os.FileInfo](t)(os.Stat(path))
@@ -129,7 +158,7 @@ func TestKubeconfig(t *testing.T) {
 		t.Error("the cluster's credentials are in the clients' kubeconfig")
 	}
 	client, ns, err := recorder.Access{Kubeconfig: path}.Load()
-	if err != nil || ns != "shop" || !strings.HasPrefix(client.Host, "http://127.0.0.1:") {
+	if err != nil || ns != "shop" || !strings.Contains(client.Host, "@127.0.0.1:") {
 		t.Errorf("%v %q %v", client, ns, err)
 	}
 	recording.end()

@@ -49,6 +49,13 @@ func TestBadInput(t *testing.T) {
 			return err
 		}
 	}
+	proxy := func(o recorder.ProxyOptions) func(context.Context, string) error {
+		return func(ctx context.Context, out string) error {
+			o.Out, o.Config = out, config
+			_, err := recorder.Proxy(ctx, o)
+			return err
+		}
+	}
 	load := func(a recorder.Access, env string) func(context.Context, string) error {
 		return func(context.Context, string) error {
 			t.Setenv("KUBECONFIG", env)
@@ -76,6 +83,10 @@ func TestBadInput(t *testing.T) {
 		"missing command":       {run("./nothing-here"), []string{"./nothing-here", "no such file"}},
 		"command not on PATH":   {run("nothing-here"), []string{"nothing-here", "not on the PATH"}},
 		"command no executable": {run(text), []string{text, "not an executable"}},
+		"no such namespace":     {capture(func(o *recorder.Options) { o.Namespaces = []string{"nosuchns"} }), []string{"--namespace nosuchns", "no such namespace"}},
+		"no namespace's name":   {capture(func(o *recorder.Options) { o.Namespaces = []string{"No_Such"} }), []string{"--namespace", "No_Such"}},
+		"exclude from nothing":  {proxy(recorder.ProxyOptions{Options: recorder.Options{Exclude: []string{"xyzzy"}}}), []string{"--exclude xyzzy", "--capture"}},
+		"kubeconfig nowhere":    {proxy(recorder.ProxyOptions{Kubeconfig: filepath.Join(text, "k")}), []string{"--write-kubeconfig", "no folder"}},
 		"listen on all":         {listen("0.0.0.0:0"), []string{"0.0.0.0:0", "loopback"}},
 		"listen on rubbish":     {listen("here"), []string{"here", "HOST:PORT"}},
 		"missing kubeconfig":    {load(recorder.Access{Kubeconfig: nowhere}, ""), []string{nowhere, "no such file"}},

@@ -30,8 +30,8 @@ func writeKubeconfig(path, url, namespace string) error {
 	if err != nil {
 		return err
 	}
-	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-		return err
+	if info, err := os.Stat(filepath.Dir(path)); err != nil || !info.IsDir() {
+		return fmt.Errorf("--write-kubeconfig %s: there is no folder %s", path, filepath.Dir(path))
 	}
 	// Written beside and renamed, so that no reader sees half of it and an old file's mode doesn't stay.
 	f, err := os.CreateTemp(filepath.Dir(path), ".kubeconfig-*") // 0600

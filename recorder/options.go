@@ -9,6 +9,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/opreplay/opreplay/internal/apicall"
+	"github.com/opreplay/opreplay/internal/cli"
 	"github.com/opreplay/opreplay/traces"
 )
 
@@ -102,8 +103,23 @@ type Result struct {
 	Losses int64
 	// Exit is the operator's exit code; nil where there was none (-1: ended by a signal).
 	Exit *int
+	// Signal is what ended it, such as "SIGSEGV"; "" for none.
+	Signal string
 	// ExitedByRecorder is set when the recorder ended the operator.
 	ExitedByRecorder bool
+}
+
+// onlyWatches refuses what chooses what is watched when nothing is.
+func (o *Options) onlyWatches(watches bool, instead string) error {
+	for _, f := range []struct {
+		flag  string
+		words []string
+	}{{"--resource", o.Resources}, {"--exclude", o.Exclude}, {"--namespace", o.Namespaces}} {
+		if len(f.words) > 0 && !watches {
+			return cli.Usagef("%s %s chooses what of the cluster is watched, which nothing is: %s", f.flag, f.words[0], instead)
+		}
+	}
+	return nil
 }
 
 func (o *Options) note(format string, args ...any) {
@@ -121,6 +137,9 @@ func (o *Options) redactor() apicall.Redactor {
 	return apicall.Secrets(key)
 }
 
+// Failed says that the operator ended by itself, and not well: by a signal or with an exit code other than 0.
+func (r *Result) Failed() bool { return r.Exit != nil && *r.Exit != 0 && !r.ExitedByRecorder }
+
 // Summary says it in a line for the user.
 func (r *Result) Summary() string {
 	s := fmt.Sprintf("recorded %s, %s and %s into %s", count(r.Events, "event", "events"),
@@ -130,8 +149,8 @@ func (r *Result) Summary() string {
 	}
 	switch {
 	case r.Exit == nil || r.ExitedByRecorder:
-	case *r.Exit < 0:
-		s += "; the operator was ended by a signal"
+	case r.Signal != "":
+		s += "; the operator was killed by " + r.Signal
 	default:
 		s += fmt.Sprintf("; the operator ended with exit code %d", *r.Exit)
 	}

@@ -19,6 +19,9 @@ func Proxy(ctx context.Context, o ProxyOptions) (*Result, error) {
 	if err := onLoopback(listen); err != nil {
 		return nil, err
 	}
+	if err := o.onlyWatches(o.Capture, "say --capture too"); err != nil {
+		return nil, err
+	}
 	c, err := reach(ctx, o.Config)
 	if err != nil {
 		return nil, err
@@ -39,11 +42,11 @@ func Proxy(ctx context.Context, o ProxyOptions) (*Result, error) {
 // proxy serves until the session ends.
 func (s *session) proxy(o ProxyOptions, listen string, plan *plan) error {
 	capture, err := s.startCapture(plan)
+	defer capture.wait()
+	defer s.cancel(nil)
 	if err != nil {
 		return err
 	}
-	defer capture.wait()
-	defer s.cancel(nil)
 	door, err := s.openDoor(listen, o.Kubeconfig, o.Name, o.Open)
 	if err != nil {
 		return err
@@ -88,7 +91,7 @@ func (s *session) openDoor(listen, kubeconfig, name string, open bool) (*door, e
 		return nil, err
 	}
 	d.Endpoint = Endpoint{URL: d.gateway.url, Kubeconfig: kubeconfig}
-	if err := writeKubeconfig(kubeconfig, d.URL, s.o.Namespace); err != nil {
+	if err := writeKubeconfig(kubeconfig, d.gateway.address(token), s.o.Namespace); err != nil {
 		_ = d.close()
 		return nil, cli.Usagef("%w", err)
 	}

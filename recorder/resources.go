@@ -10,7 +10,9 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/client-go/discovery"
+	"k8s.io/client-go/kubernetes"
 
 	"github.com/opreplay/opreplay/internal/cli"
 	"github.com/opreplay/opreplay/traces"
@@ -54,6 +56,9 @@ func newPlan(ctx context.Context, c *cluster, o *Options) (*plan, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := o.lookForNamespaces(ctx, c); err != nil {
+		return nil, err
+	}
 	p := &plan{losses: losses, follow: len(o.Resources) == 0}
 	excluded := map[*apiResource]bool{}
 	for _, name := range o.Exclude {
@@ -84,6 +89,33 @@ func newPlan(ctx context.Context, c *cluster, o *Options) (*plan, error) {
 		return nil, cli.Usagef("nothing is left to watch: --exclude takes out all that --resource chooses")
 	}
 	return p, nil
+}
+
+// lookForNamespaces says which of the namespaces to watch are not there. They may come yet, so that it is no error
+// unless none is there. Whoever may not read them gets the benefit of the doubt.
+func (o *Options) lookForNamespaces(ctx context.Context, c *cluster) error {
+	client, err := kubernetes.NewForConfig(c.config)
+	if err != nil {
+		return cli.Usagef("the kubeconfig for %s: %w", c.server, err)
+	}
+	var missing []string
+	for _, ns := range o.Namespaces {
+		if errs := validation.IsDNS1123Label(ns); len(errs) > 0 {
+			return cli.Usagef("--namespace %q: no namespace can be called so: %s", ns, errs[0])
+		}
+		if _, err := client.CoreV1().Namespaces().Get(ctx, ns, metav1.GetOptions{}); apierrors.IsNotFound(err) {
+			missing = append(missing, ns)
+		}
+	}
+	if len(missing) == 0 {
+		return nil
+	}
+	names := strings.Join(missing, ", ")
+	if len(missing) == len(o.Namespaces) {
+		return cli.Usagef("--namespace %s: the cluster has no such namespace; make it first if it is to come", names)
+	}
+	o.note("--namespace %s: not there yet", names)
+	return nil
 }
 
 // isAlias finds the resources that are a second view of objects that are watched anyway.

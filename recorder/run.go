@@ -44,11 +44,22 @@ func Run(ctx context.Context, o RunOptions) (*Result, error) {
 	if isServiceAccount(c.user) {
 		operator.Users = []string{c.user}
 	}
-	return s.finish(s.run(&o, operator, plan), operator)
+	var exit process.Exit
+	r, err := s.finish(s.run(&o, operator, plan, &exit), operator)
+	if r != nil {
+		r.Signal = exit.Signal
+	}
+	return r, err
 }
 
 // newOperator finds the command before anything else is touched.
 func newOperator(o *RunOptions) (*traces.Operator, error) {
+	if o.Grace < 0 {
+		return nil, cli.Usagef("--grace %s: want a time from 0 on, such as 10s", o.Grace)
+	}
+	if err := o.onlyWatches(!o.NoCapture, "leave out --no-capture"); err != nil {
+		return nil, err
+	}
 	if len(o.Command) == 0 {
 		return nil, cli.Usagef("no operator command: write it after --, as in: oprec run --out t.optrace -- ./manager")
 	}
@@ -87,14 +98,14 @@ func hashFile(path string) (string, error) {
 	return hex.EncodeToString(h.Sum(nil)), nil
 }
 
-// run has the world recorded before the operator can change it.
-func (s *session) run(o *RunOptions, operator *traces.Operator, plan *plan) (err error) {
+// run has the world recorded before the operator can change it. EXIT is how that ends.
+func (s *session) run(o *RunOptions, operator *traces.Operator, plan *plan, exit *process.Exit) (err error) {
 	capture, err := s.startCapture(plan)
+	defer capture.wait()
+	defer s.cancel(nil)
 	if err != nil {
 		return err
 	}
-	defer capture.wait()
-	defer s.cancel(nil)
 	door, err := s.openDoor("127.0.0.1:0", "", operator.Process, false)
 	if err != nil {
 		return err
@@ -131,7 +142,7 @@ func (s *session) run(o *RunOptions, operator *traces.Operator, plan *plan) (err
 		}
 		p.Stop(grace)
 	}
-	exit := p.Exit()
+	*exit = p.Exit()
 	operator.ExitCode, operator.ExitedByRecord = &exit.Code, exit.Stopped
 	if s.ctx.Err() == nil {
 		s.settle(capture)

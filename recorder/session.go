@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -170,6 +172,9 @@ func (s *session) finish(err error, operator *traces.Operator) (*Result, error) 
 			err = cli.CannotRun(fmt.Errorf("write the trace %s: %w", s.o.Out, err))
 		}
 	}
+	if err != nil && s.events.Load()+s.requests.Load()+s.logs.Load() == 0 {
+		s.discard()
+	}
 	r := &Result{
 		Dir: s.o.Out, Events: s.events.Load(), Requests: s.requests.Load(), Logs: s.logs.Load(), Losses: s.lost.Load(),
 	}
@@ -177,6 +182,12 @@ func (s *session) finish(err error, operator *traces.Operator) (*Result, error) 
 		r.Exit, r.ExitedByRecorder = operator.ExitCode, operator.ExitedByRecord
 	}
 	return r, err
+}
+
+// discard removes a trace in which nothing is, so that the name is free for the next attempt.
+func (s *session) discard() {
+	_ = os.Remove(filepath.Join(s.o.Out, traces.ManifestName))
+	_ = os.Remove(s.o.Out) // stays if it is not empty
 }
 
 // isEnd: the ends that a recording is meant to have.

@@ -3,6 +3,7 @@ package main
 import (
 	"github.com/spf13/cobra"
 
+	"github.com/opreplay/opreplay/internal/cli"
 	"github.com/opreplay/opreplay/recorder"
 )
 
@@ -15,6 +16,10 @@ func newRunCmd() *cobra.Command {
 		Long: `run starts the operator with KUBECONFIG set to a recording proxy, and records its API calls, what its
 watches deliver, its log, and with them every change in the cluster, as oprec capture does. It ends when
 the operator ends, at ^C or after --duration; the operator is asked by SIGTERM and killed after --grace.
+
+Exit code 0: the operator ended well, or was ended by ^C or --duration; 1: it failed, that is, it ended by a
+signal or with another exit code than 0, which the last line says; the trace is whole all the same. 2 and 3
+are oprec's own: bad usage, or the recording could not take place.
 
 {kubeconfig} in an argument stands for the proxy's kubeconfig, for operators that do not read KUBECONFIG.`,
 		Example: `  # until ^C
@@ -33,7 +38,10 @@ the operator ends, at ^C or after --duration; the operator is asked by SIGTERM a
 			}
 			o.Stdout, o.Stderr = cmd.OutOrStdout(), cmd.ErrOrStderr()
 			r, err := recorder.Run(cmd.Context(), o)
-			return finish(cmd.ErrOrStderr(), r, err)
+			if err = finish(cmd.ErrOrStderr(), r, err); err == nil && r.Failed() {
+				err = cli.ErrFindings // the summary says how it ended
+			}
+			return err
 		},
 	}
 	recordingFlags(cmd, &o.Options, &access)

@@ -61,6 +61,9 @@ The operators are in examples/operators, each with what is wrong with it.`,
 
 // complete fills in what the flags left open.
 func complete(o *demo.Options) (err error) {
+	if o.Parallel < 0 {
+		return cli.Usagef("--parallel %d: want a number from 1, or 0 for all", o.Parallel)
+	}
 	if o.Opsim, err = os.Executable(); err != nil {
 		return cli.CannotRun(err)
 	}
