@@ -109,12 +109,20 @@ func (r *resource) encode(ctx context.Context, key string, before *entry, obj ru
 	d := &draft{entry: &entry{key: key, data: plain}, plain: plain}
 	if r.transformer == nil {
 		d.obj = obj
-		return d, nil
+		return d, d.fits()
 	}
 	if d.data, err = r.transformer.TransformToStorage(ctx, plain, value.DefaultContext(key)); err != nil {
 		return nil, storage.NewInternalError(err)
 	}
-	return d, nil
+	return d, d.fits()
+}
+
+// fits says whether etcd would take it.
+func (d *draft) fits() error {
+	if len(d.key)+len(d.data) > maxRequest {
+		return errTooLarge{}
+	}
+	return nil
 }
 
 // fromStorage undoes the transformer.

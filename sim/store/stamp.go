@@ -1,7 +1,9 @@
 package store
 
 import (
+	"cmp"
 	"context"
+	"slices"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -55,16 +57,35 @@ func (s *Store) stamp(ctx context.Context, key string, isNew bool, obj runtime.O
 	}
 }
 
+// stampManagedFields also puts the entries into the order that they have by the world's times. They came in
+// that of the wall clock's, and would change places with the next write that changes nothing else.
 func (s *Store) stampManagedFields(m metav1.Object, now metav1.Time) {
 	fields := m.GetManagedFields()
+	stamped := false
 	for i := range fields {
 		if t := fields[i].Time; t != nil && s.fromWallClock(t.Time) {
 			fields[i].Time = &now
+			stamped = true
 		}
 	}
-	if len(fields) > 0 {
+	if stamped {
+		slices.SortStableFunc(fields, entriesInOrder)
 		m.SetManagedFields(fields)
 	}
+}
+
+// entriesInOrder is the order of k8s.io/apimachinery/pkg/util/managedfields/internal, sortEncodedManagedFields.
+func entriesInOrder(p, q metav1.ManagedFieldsEntry) int {
+	seconds := func(t *metav1.Time) int64 {
+		if t == nil {
+			return 0
+		}
+		return t.Unix()
+	}
+	return cmp.Or(
+		cmp.Compare(p.Operation, q.Operation), cmp.Compare(seconds(p.Time), seconds(q.Time)),
+		cmp.Compare(p.Manager, q.Manager), cmp.Compare(p.APIVersion, q.APIVersion), cmp.Compare(p.Subresource, q.Subresource),
+	)
 }
 
 // fromWallClock tells a time read from the wall clock in this process from the world's times and from

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -140,9 +141,13 @@ func TestStamps(t *testing.T) {
 	if b.UID != a.UID || !b.CreationTimestamp.Time.Equal(epoch) {
 		t.Errorf("uid or creation time changed: %v", b.ObjectMeta)
 	}
-	for i, want := range []time.Time{epoch, f.now, old.Time} {
-		if got := b.ManagedFields[i].Time.Time; !got.Equal(want) {
-			t.Errorf("managedFields[%d] at %v, want %v", i, got, want)
+	times := map[string]time.Time{}
+	for _, e := range b.ManagedFields {
+		times[e.Manager] = e.Time.Time
+	}
+	for manager, want := range map[string]time.Time{"m": epoch, "n": f.now, "client's own": old.Time} {
+		if got := times[manager]; !got.Equal(want) {
+			t.Errorf("managedFields of %s at %v, want %v", manager, got, want)
 		}
 	}
 	if got, want := b.DeletionTimestamp.Time, f.now.Add(30*time.Second); !got.Equal(want) {
@@ -531,5 +536,46 @@ func TestHistoryKeepsNoDecodedForms(t *testing.T) {
 		if ev := <-old.ResultChan(); ev.Type != watch.Modified {
 			t.Fatalf("a watch of the past gets %v", ev)
 		}
+	}
+}
+
+// A write that changes nothing must find the managers in the order in which the registry will put them.
+func TestManagersAreInTheOrderOfTheWorldsTimes(t *testing.T) {
+	f := newFixture(t, Options{})
+	f.create(t.Context(), "a")
+	p := f.update("a", func(p *example.Pod) {
+		// By the wall clock b came first; in the world all is of one second.
+		p.ManagedFields = append(p.ManagedFields,
+			metav1.ManagedFieldsEntry{Manager: "b", Operation: "Update", Time: new(metav1.Now())},
+			metav1.ManagedFieldsEntry{Manager: "a", Operation: "Update", Time: new(metav1.NewTime(time.Now().Add(time.Second)))})
+	})
+	var got []string
+	for _, e := range p.ManagedFields {
+		got = append(got, e.Manager)
+	}
+	if want := []string{"a", "b", "m"}; !slices.Equal(got, want) {
+		t.Errorf("the managers are %v, want %v", got, want)
+	}
+}
+
+func TestTooLarge(t *testing.T) {
+	f := newFixture(t, Options{})
+	before := f.ResourceVersion()
+	p := podNamed("a")
+	p.Annotations = map[string]string{"x": strings.Repeat("x", maxRequest)}
+	err := f.pods.Create(t.Context(), keyOf("a"), p, &example.Pod{}, 0)
+	if err == nil || err.Error() != "etcdserver: request is too large" {
+		t.Errorf("creating it: %v", err)
+	}
+	f.create(t.Context(), "b")
+	err = f.pods.GuaranteedUpdate(t.Context(), keyOf("b"), &example.Pod{}, false, nil, storage.SimpleUpdate(func(o runtime.Object) (runtime.Object, error) {
+		o.(*example.Pod).Annotations = p.Annotations
+		return o, nil
+	}), nil)
+	if err == nil || err.Error() != "etcdserver: request is too large" {
+		t.Errorf("updating to it: %v", err)
+	}
+	if now := f.ResourceVersion(); now != before+1 {
+		t.Errorf("refused writes took versions: %d, want %d", now, before+1)
 	}
 }
