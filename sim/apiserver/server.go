@@ -167,16 +167,18 @@ func (s *Server) baseConfig(c *genericapiserver.Config, groups aggregated.Resour
 func (s *Server) newCustoms(groups aggregated.ResourceManager, admit admission.Interface) (*customs, error) {
 	c := s.baseConfig(genericapiserver.NewConfig(crdserver.Codecs), groups, admit)
 	c.MergedResourceConfig = crdserver.DefaultAPIResourceConfigSource()
-	c.RESTOptionsGetter = s.restOptions(crdserver.Codecs.LegacyCodec(apiextensionsv1.SchemeGroupVersion), false)
-	return newCustoms(s.world, c, s.restOptions(unstructured.UnstructuredJSONScheme, true), newConversion(s.opts))
+	c.RESTOptionsGetter = s.restOptions(crdserver.Codecs.LegacyCodec(apiextensionsv1.SchemeGroupVersion), apiextensionsv1.SchemeGroupVersion, false)
+	return newCustoms(s.world, c, s.restOptions(unstructured.UnstructuredJSONScheme, nil, true), newConversion(s.opts))
 }
 
-// restOptions stores with one codec for all resources.
-func (s *Server) restOptions(codec runtime.Codec, gc bool) generic.RESTOptionsGetter {
+// restOptions stores with one codec for all resources. Of the version, if there is one, discovery tells a hash.
+func (s *Server) restOptions(codec runtime.Codec, version runtime.GroupVersioner, gc bool) generic.RESTOptionsGetter {
 	return s.world.RESTOptions(store.RESTConfig{
 		GarbageCollection: gc,
 		Config: func(gr schema.GroupResource, _ runtime.Object) (*storagebackend.ConfigForResource, error) {
-			return storagebackend.NewDefaultConfig("/registry", codec).ForResource(gr), nil
+			c := storagebackend.NewDefaultConfig("/registry", codec)
+			c.EncodeVersioner = version
+			return c.ForResource(gr), nil
 		},
 	})
 }
