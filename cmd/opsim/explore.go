@@ -25,7 +25,7 @@ type exploreFlags struct {
 	trialFlags
 	budget, workers  int
 	time             time.Duration
-	shard, out       string
+	shard, out, keep string
 	output           string
 	noShrink, worker bool
 }
@@ -171,6 +171,7 @@ Exit codes: 0 nothing found; 1 found something; 2 bad input; 3 the runs could no
 	fl.IntVar(&f.workers, "workers", 0, "runs at a time (default: one a processor)")
 	fl.StringVar(&f.shard, "shard", "", "run the I-th of N parts, as I/N")
 	fl.StringVar(&f.out, "out", "", "folder for what is found (default: a new one beside TRACE's name in this folder)")
+	fl.StringVar(&f.keep, "keep", "", "new folder in which each finding becomes a regression case")
 	fl.BoolVar(&f.noShrink, "no-shrink", false, "leave the plans as they were found")
 	fl.BoolVar(&f.worker, "worker", false, "")
 	_ = fl.MarkHidden("worker") // what it starts itself
@@ -193,7 +194,7 @@ func (f *exploreFlags) run(cmd *cobra.Command, dir string) error {
 		return cli.CannotRun(err)
 	}
 	o := explore.Options{
-		Trial: t, Budget: f.budget, Time: f.time, Out: f.out, Workers: f.workers, NoShrink: f.noShrink,
+		Trial: t, Budget: f.budget, Time: f.time, Out: f.out, Workers: f.workers, NoShrink: f.noShrink, Keep: f.keep,
 		Progress: cli.NewProgress(cmd.ErrOrStderr()), Command: f.command(dir),
 		Worker: func(ctx context.Context) *exec.Cmd {
 			return exec.CommandContext(ctx, self, append(slices.Clone(os.Args[1:]), "--worker")...)

@@ -39,6 +39,7 @@ Exit codes: 0 fine; 1 findings or differences; 2 usage or bad input; 3 could not
 		newDemoCmd(),
 		newReplayCmd(),
 		newExploreCmd(),
+		newShrinkCmd(),
 		newAnalyzeCmd(),
 		newServeCmd(),
 		newVersionCmd(),

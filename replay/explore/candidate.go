@@ -232,12 +232,20 @@ func (l *list) leaders(kept []*call) {
 	if !l.leases {
 		return
 	}
+	// Whichever of two replicas leads: it cannot renew its lease any more.
+	for _, client := range []string{l.operators[0], l.operators[0] + "-2"} {
+		for _, code := range []string{"500", "403"} {
+			l.addTry(KindLeader, "renew"+code, trial.Try{Replicas: 2, Plan: &fault.Plan{Seed: l.seed, Faults: []fault.Fault{
+				&fault.Answer{Request: fault.Selector{Verb: "UPDATE", Resource: "leases"}, Client: client, Code: code},
+			}}})
+		}
+	}
 	for _, w := range kept {
-		pause := &fault.Pause{Process: operator, From: w.selector(), For: leaderPause}
-		t := trial.Try{Plan: &fault.Plan{Seed: l.seed, Faults: []fault.Fault{pause}}, Replicas: 2}
-		l.addTry(KindLeader, l.class(w), t)
-		t.Replicas = 0
-		l.addTry(KindLeader, "alone "+l.class(w), t)
+		for _, process := range []string{operator, l.operators[0] + "-2"} {
+			pause := &fault.Pause{Process: process, From: w.selector(), For: leaderPause}
+			l.addTry(KindLeader, process+l.class(w), trial.Try{Plan: &fault.Plan{Seed: l.seed, Faults: []fault.Fault{pause}}, Replicas: 2})
+		}
+		l.add(KindLeader, "alone "+l.class(w), &fault.Pause{Process: operator, From: w.selector(), For: leaderPause})
 	}
 }
 

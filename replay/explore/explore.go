@@ -14,10 +14,12 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"sync"
 	"time"
 
 	"github.com/opreplay/opreplay/internal/cli"
+	"github.com/opreplay/opreplay/replay/cases"
 	"github.com/opreplay/opreplay/replay/shrink"
 	"github.com/opreplay/opreplay/replay/trial"
 )
@@ -40,6 +42,8 @@ type Options struct {
 	Workers int
 	// Worker makes the command of a process that calls trial.Serve with the same Trial; nil: one worker.
 	Worker func(context.Context) *exec.Cmd
+	// Keep is a new folder in which each finding becomes a regression case; "" keeps none.
+	Keep string
 	// NoShrink leaves the plans as they were found.
 	NoShrink bool
 	// Command is how the user calls opsim replay for this recording and operator, up to the plan.
@@ -57,7 +61,7 @@ type Result struct {
 	Ran     int `json:"ran"`
 	Before  int `json:"before,omitempty"`
 	// Alarming is how many of them had alarms, Failed how many could not be run, Skewed in how many the end was not
-	// compared since changes by outsiders did not fit, Unmet in how many a selector met nothing.
+	// compared (Row.Skipped, Row.Endless), Unmet in how many a selector met nothing.
 	Alarming int `json:"alarming"`
 	Failed   int `json:"failed"`
 	Skewed   int `json:"skewed"`
@@ -429,7 +433,7 @@ func (r *Result) tally(rows []Row) {
 			r.Failed++
 		case trial.Fine:
 		}
-		if x.Skipped > 0 {
+		if x.Skipped > 0 || x.Endless {
 			r.Skewed++
 		}
 		if x.Unmatched > 0 {
@@ -460,8 +464,38 @@ func (c *campaign) finish(ctx context.Context, runner *trial.Runner, i int, g *G
 	if err := os.WriteFile(g.File, []byte(t.Plan.String()), 0o600); err != nil {
 		return cli.CannotRun(err)
 	}
+	if g.Index >= 0 {
+		c.o.Progress.Set("finding %d of %d: what happened", i+1, len(c.result.Groups))
+		var err error
+		if g.Story, err = shrink.Explain(ctx, runner, t, g.Alarm); err != nil {
+			return err
+		}
+	}
 	if c.o.Command != nil {
 		g.Command = c.o.Command(t, g.File)
 	}
-	return nil
+	if c.o.Keep == "" {
+		return nil
+	}
+	return c.keep(i, g, t)
+}
+
+// keep makes a regression case of a group. It expects what is, for somebody to see.
+func (c *campaign) keep(i int, g *Group, t trial.Try) error {
+	o := &c.o.Trial
+	k := &cases.Case{
+		Operator: o.Replay.Operators[0].Command, Env: o.Replay.Env, Plan: cases.Plan{Inline: t.Plan.String()},
+		Threads: string(t.Threads), Procs: t.Procs, Replicas: t.Replicas, Without: t.Without, Settle: o.Settle, Bound: o.Bound, Invariants: o.Invariants,
+		Expect: cases.Expect{Findings: []cases.Finding{}, Final: cases.FinalAny},
+	}
+	alarms := append([]trial.Alarm{g.Alarm}, g.Also...)
+	if g.Small != nil {
+		alarms = g.Small.Alarms
+	}
+	for _, a := range alarms {
+		if f := cases.FindingOf(&a); !slices.Contains(k.Expect.Findings, f) {
+			k.Expect.Findings = append(k.Expect.Findings, f)
+		}
+	}
+	return k.Save(filepath.Join(c.o.Keep, fmt.Sprintf("finding-%d", i+1)), o.Replay.Trace.Dir())
 }

@@ -21,6 +21,8 @@ type Group struct {
 	Try   trial.Try `json:"try"`
 	// Small is what shrinking made of it; nil if it was not shrunk.
 	Small *shrink.Small `json:"small,omitempty"`
+	// Story says what happened.
+	Story *shrink.Story `json:"story,omitempty"`
 	// File is the plan's file, Command shows it again.
 	File    string `json:"file,omitempty"`
 	Command string `json:"command,omitempty"`

@@ -297,6 +297,9 @@ func (p *past) readEvents(rows []traces.Record, byOperator map[string]bool) {
 			continue
 		}
 		seen[id] = true
+		if w.Type == string(traces.Deleted) {
+			byOperator[fmt.Sprint(w.UID, "@", w.ResourceVersion)] = p.deletedByOperator(w)
+		}
 		e := &event{WatchEvent: w, key: k, at: p.elapsed(w.TS), before: texts[k], byOp: byOperator[fmt.Sprint(w.UID, "@", w.ResourceVersion)]}
 		n := resourceOf(&w.Identity) + " " + e.selector().String()
 		count[n]++
@@ -307,6 +310,17 @@ func (p *past) readEvents(rows []traces.Record, byOperator map[string]bool) {
 		}
 		p.events = append(p.events, e)
 	}
+}
+
+// deletedByOperator says whether it was the operator that had the object go.
+func (p *past) deletedByOperator(w *traces.WatchEvent) bool {
+	last := (*call)(nil)
+	for _, c := range p.calls {
+		if c.key == keyOf(&w.Identity) && c.Start <= w.TS && (c.Verb == "delete" || finalizing(c)) {
+			last = c
+		}
+	}
+	return last != nil && slices.Contains(p.operators, last.Process)
 }
 
 // related says whether what is done to one thing may depend on the other: it is the same, one's name holds the

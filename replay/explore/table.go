@@ -32,8 +32,10 @@ type Row struct {
 	Alarms string `parquet:"alarms" json:"alarms,omitempty"`
 	// Unmatched says how many of the plan's selectors met nothing.
 	Unmatched int32 `parquet:"unmatched" json:"unmatched"`
-	// Skipped is how many of the outsiders' changes did not fit any more: then the end was not compared.
+	// Skipped is how many of the outsiders' changes did not fit any more, Endless that the plan's fault waited in
+	// vain for its end: then the end was not compared.
 	Skipped int32  `parquet:"skipped" json:"skipped"`
+	Endless bool   `parquet:"endless" json:"endless"`
 	Error   string `parquet:"error" json:"error,omitempty"`
 	Hash    string `parquet:"hash" json:"hash"`
 	// VirtualNanos is how long the run took by its own clock.
@@ -44,7 +46,7 @@ func newRow(p Planned, o *trial.Outcome) (Row, error) {
 	r := Row{
 		Index: int32(p.Index), Kind: string(p.Kind), Plan: p.Try.Plan.String(), Threads: string(cmp.Or(p.Try.Threads, "fifo")),
 		Procs: int32(max(p.Try.Procs, 1)), Replicas: int32(max(p.Try.Replicas, 1)), Verdict: string(o.Verdict),
-		Unmatched: int32(len(o.Unmatched)), Skipped: int32(o.Skipped), Error: o.Error, Hash: o.Hash, VirtualNanos: int64(o.Took),
+		Unmatched: int32(len(o.Unmatched)), Skipped: int32(o.Skipped), Endless: o.Endless, Error: o.Error, Hash: o.Hash, VirtualNanos: int64(o.Took),
 	}
 	if len(o.Alarms) > 0 {
 		text, err := json.Marshal(o.Alarms)

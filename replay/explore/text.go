@@ -44,7 +44,7 @@ func (r *Result) Text(w io.Writer) error {
 		p.line("  the first alarm came after %s", r.FirstAlarm.Round(100*time.Millisecond))
 	}
 	if r.Skewed > 0 {
-		p.line("  in %d runs changes by outsiders did not fit any more; their end was not compared", r.Skewed)
+		p.line("  of %d runs the end was not compared: changes by outsiders did not fit any more, or the fault did not end", r.Skewed)
 	}
 	if r.Unmet > 0 {
 		p.line("  in %d runs a part of the plan met nothing", r.Unmet)
@@ -89,6 +89,10 @@ func (p *printer) group(n int, g *Group) {
 	p.surroundings(&t)
 	if g.Small != nil && len(g.Small.Left) > 0 {
 		p.line("     without these of the outsiders' changes: %s", strings.Join(g.Small.Left, "; "))
+	}
+	if g.Story != nil && p.err == nil {
+		p.line("   what happened:")
+		p.err = g.Story.Text(&indent{p.w, "     ", true})
 	}
 	if g.Command != "" {
 		p.line("   see it again:")
@@ -169,4 +173,27 @@ func TableText(w io.Writer, rows []Row) error {
 		p.line("%-8s %4d plans, %d with alarms, %d failed", k, t.ran, t.alarming, t.failed)
 	}
 	return p.err
+}
+
+// indent puts a text in front of each line.
+type indent struct {
+	w     io.Writer
+	by    string
+	fresh bool
+}
+
+func (i *indent) Write(b []byte) (int, error) {
+	for _, line := range strings.SplitAfter(string(b), "\n") {
+		if line == "" {
+			continue
+		}
+		if i.fresh {
+			line = i.by + line
+		}
+		i.fresh = strings.HasSuffix(line, "\n")
+		if _, err := io.WriteString(i.w, line); err != nil {
+			return 0, err
+		}
+	}
+	return len(b), nil
 }

@@ -29,8 +29,9 @@ const DefaultMost = 200
 // Small is a plan that nothing can be taken from.
 type Small struct {
 	Try trial.Try `json:"try"`
-	// Alarm is what it still shows.
-	Alarm trial.Alarm `json:"alarm"`
+	// Alarm is what it still shows, Alarms all that its run shows.
+	Alarm  trial.Alarm   `json:"alarm"`
+	Alarms []trial.Alarm `json:"alarms"`
 	// Left are the outsiders' steps that were left out, in words.
 	Left []string `json:"left,omitempty"`
 	// Runs is how many runs it took.
@@ -45,6 +46,7 @@ type shrinker struct {
 	o    Options
 	best trial.Try
 	seen trial.Alarm
+	all  []trial.Alarm
 	runs int
 }
 
@@ -79,7 +81,7 @@ func Shrink(ctx context.Context, pool *trial.Pool, t trial.Try, o Options) (*Sma
 }
 
 func (s *shrinker) result(done bool) *Small {
-	r := &Small{Try: s.best, Alarm: s.seen, Runs: s.runs, Done: done}
+	r := &Small{Try: s.best, Alarm: s.seen, Alarms: s.all, Runs: s.runs, Done: done}
 	for _, x := range s.pool.Local().Session().Script().Steps {
 		if slices.Contains(s.best.Without, x.Seq) {
 			r.Left = append(r.Left, x.String())
@@ -98,7 +100,7 @@ func (s *shrinker) fails(ctx context.Context, t trial.Try) (bool, error) {
 	}
 	for _, a := range out.Alarms {
 		if a.Key() == s.o.Key {
-			s.seen = a
+			s.seen, s.all = a, out.Alarms
 			return true, nil
 		}
 	}
@@ -128,7 +130,7 @@ func (s *shrinker) take(ctx context.Context, tries ...trial.Try) (bool, error) {
 			}
 			for _, a := range outs[i].Alarms {
 				if a.Key() == s.o.Key {
-					s.best, s.seen = tries[i], a
+					s.best, s.seen, s.all = tries[i], a, outs[i].Alarms
 					return true, nil
 				}
 			}

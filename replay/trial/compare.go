@@ -2,6 +2,8 @@ package trial
 
 import (
 	"fmt"
+	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -33,28 +35,49 @@ func (m *mask) learn(a, b *story) {
 // compare says in what the end of a run is not that of the reference.
 func compare(ref, run *story, m *mask) (all []Alarm) {
 	want, have := ref.end(), run.end()
-	for _, k := range sortedKeys(want) {
+	keys := map[string]bool{}
+	for k := range want {
+		keys[k] = true
+	}
+	for k := range have {
+		keys[k] = true
+	}
+	for _, k := range sortedKeys(keys) {
 		w, h := want[k], have[k]
 		switch {
 		case m.objects[k]:
-		case h == nil:
-			all = append(all, Alarm{
-				Oracle: oracleMissing, Object: k, Resource: kindOf(&w.Identity), Expected: "it exists", Got: "there is none",
-				What: fmt.Sprintf("at the end there is no %s", k), id: w.Identity,
-			})
-		case h.hash != w.hash:
-			all = append(all, differences(ref, run, k, w, h, m)...)
-		}
-	}
-	for _, k := range sortedKeys(have) {
-		if h := have[k]; want[k] == nil && !m.objects[k] {
-			all = append(all, Alarm{
-				Oracle: oracleExtra, Object: k, Resource: kindOf(&h.Identity), Expected: "there is none", Got: "it exists",
-				What: fmt.Sprintf("at the end there is a %s", k), id: h.Identity,
-			})
+		case len(w) != len(h):
+			all = append(all, number(k, w, h))
+		default:
+			for i := range w {
+				if h[i].hash != w[i].hash {
+					all = append(all, differences(ref, run, k, w[i], h[i], m)...)
+				}
+			}
 		}
 	}
 	return all
+}
+
+// number says that there are not as many objects of a name as in the reference.
+func number(key string, w, h []*object) Alarm {
+	one := slices.Concat(w, h)[0]
+	a := Alarm{Oracle: oracleExtra, Object: key, Resource: kindOf(&one.Identity), id: one.Identity}
+	if len(h) < len(w) {
+		a.Oracle = oracleMissing
+	}
+	if one.base != "" {
+		a.Expected, a.Got = strconv.Itoa(len(w)), strconv.Itoa(len(h))
+		a.What = fmt.Sprintf("at the end there are %d %s in place of %d", len(h), key, len(w))
+		return a
+	}
+	a.Expected, a.Got = "it exists", "there is none"
+	a.What = "at the end there is no " + key
+	if len(h) > len(w) {
+		a.Expected, a.Got = a.Got, a.Expected
+		a.What = "at the end there is a " + key + ", which the reference does not have"
+	}
+	return a
 }
 
 // differences are the fields in which an object differs.
@@ -105,7 +128,7 @@ func counts(ref, run *story, m *mask) (all []Alarm) {
 	for _, k := range sortedKeys(have) {
 		o := byKey[k]
 		name := nameOf(&o.Identity)
-		if want[k] == 0 || have[k] <= want[k] || run.deletes[name] <= ref.deletes[name] || m.counts[k] {
+		if want[k] == 0 || o.base != "" || have[k] <= want[k] || run.deletes[name] <= ref.deletes[name] || m.counts[k] {
 			continue
 		}
 		all = append(all, Alarm{
@@ -120,9 +143,9 @@ func counts(ref, run *story, m *mask) (all []Alarm) {
 		}
 		kind, _, _ := strings.Cut(k, " ")
 		all = append(all, Alarm{
-			Oracle: oracleTwice, Object: k + "*", Resource: kind,
+			Oracle: oracleTwice, Object: k, Resource: kind,
 			Expected: times(ref.generated[k]), Got: times(run.generated[k]),
-			What: fmt.Sprintf("the operator created %s* %s (%s in the reference)", k, times(run.generated[k]), times(ref.generated[k])),
+			What: fmt.Sprintf("the operator created %s %s (%s in the reference)", k, times(run.generated[k]), times(ref.generated[k])),
 		})
 	}
 	return all

@@ -150,6 +150,9 @@ func (w *walker) uid(s string) string {
 	return "<uid of " + w.s.key(o) + ">"
 }
 
+// General is a field's path without the names of things in lists.
+func General(path string) string { return general(path) }
+
 // general is a path without the names of things in lists, for masks and groups.
 func general(path string) string {
 	var b strings.Builder

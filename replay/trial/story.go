@@ -2,7 +2,6 @@ package trial
 
 import (
 	"encoding/json"
-	"fmt"
 	"slices"
 	"strings"
 
@@ -16,6 +15,7 @@ const everything = "opsim"
 type object struct {
 	traces.Identity
 	text, hash string // its last state
+	base       string // of a generated name
 	gone       bool
 	versions   int
 }
@@ -25,7 +25,7 @@ type story struct {
 	processes []string
 	objects   []*object // in the order in which they came up
 	byUID     map[string]*object
-	names     map[string]string // generated name → what it stands for
+	names     map[string]string // generated name → its base, with a *
 	generated map[string]int    // how often the operator created under a generateName, by kind and base
 	deletes   map[string]int    // the operator's deletes of objects that were there, by name
 	writes    map[string]int    // its writes by name
@@ -77,9 +77,12 @@ func (s *story) see(row traces.Record) {
 func (s *story) event(r *traces.WatchEvent) {
 	o := s.byUID[r.UID]
 	if o == nil {
-		o = &object{}
+		o = &object{base: baseOf(r.Object)}
 		s.byUID[r.UID] = o
 		s.objects = append(s.objects, o)
+		if o.base != "" {
+			s.names[r.Name] = o.base + "*"
+		}
 	}
 	o.Identity = r.Identity
 	o.versions++
@@ -107,9 +110,7 @@ func (s *story) call(r *traces.Request) {
 		s.deletes[name]++
 	case r.Verb == "create" && r.Subresource == "":
 		if base := generateName(r); base != "" {
-			kind := kindOf(&r.Identity) + " " + slash(r.Namespace, base)
-			s.generated[kind]++
-			s.names[r.Name] = fmt.Sprintf("%s<%d>", base, s.generated[kind])
+			s.generated[kindOf(&r.Identity)+" "+slash(r.Namespace, base)+"*"]++
 		}
 	}
 	s.writes[name]++
@@ -125,7 +126,12 @@ func isWrite(verb string) bool {
 
 // generateName is the base of the name that the server made for a created object; "" when the client named it.
 func generateName(r *traces.Request) string {
-	if !strings.Contains(r.RequestBody, `"generateName"`) {
+	return baseOf(r.RequestBody)
+}
+
+// baseOf is the base of an object's generated name; "" for one that somebody chose.
+func baseOf(text string) string {
+	if !strings.Contains(text, `"generateName"`) {
 		return ""
 	}
 	var o struct {
@@ -134,7 +140,7 @@ func generateName(r *traces.Request) string {
 			GenerateName string `json:"generateName"`
 		} `json:"metadata"`
 	}
-	if json.Unmarshal([]byte(r.RequestBody), &o) != nil || o.Metadata.Name != "" {
+	if json.Unmarshal([]byte(text), &o) != nil || !strings.HasPrefix(o.Metadata.Name, o.Metadata.GenerateName) && o.Metadata.Name != "" {
 		return ""
 	}
 	return o.Metadata.GenerateName
@@ -158,21 +164,21 @@ func slash(namespace, name string) string {
 // nameOf names an object as kubectl does.
 func nameOf(id *traces.Identity) string { return kindOf(id) + " " + slash(id.Namespace, id.Name) }
 
-// key names an object so that it can be found in another run: a generated name by what it stands for.
+// key names an object so that it can be found in another run: a generated name by its base.
 func (s *story) key(o *object) string {
 	name := o.Name
-	if n, ok := s.names[name]; ok {
-		name = n
+	if o.base != "" {
+		name = o.base + "*"
 	}
 	return kindOf(&o.Identity) + " " + slash(o.Namespace, name)
 }
 
-// end is what there is at the end, by key.
-func (s *story) end() map[string]*object {
-	all := map[string]*object{}
+// end is what there is at the end, by key: several only for generated names.
+func (s *story) end() map[string][]*object {
+	all := map[string][]*object{}
 	for _, o := range s.objects {
 		if !o.gone {
-			all[s.key(o)] = o
+			all[s.key(o)] = append(all[s.key(o)], o)
 		}
 	}
 	return all

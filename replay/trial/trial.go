@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/opreplay/opreplay/internal/cli"
@@ -29,7 +30,7 @@ type Options struct {
 // Defaults of Options.
 const (
 	DefaultSettle = 30 * time.Second
-	DefaultBound  = 5 * time.Minute
+	DefaultBound  = 2 * time.Minute
 )
 
 // longest is the longest time by which a Try may move the clock: 7 days, as a plan may.
@@ -75,9 +76,10 @@ type Outcome struct {
 	// Unmatched are selectors of the plan that met nothing; Notes are things worth knowing.
 	Unmatched []string `json:"unmatched,omitempty"`
 	Notes     []string `json:"notes,omitempty"`
-	// Skipped is how many of the outsiders' changes did not fit, and did in the reference: then the end is not
-	// compared.
-	Skipped int `json:"skipped,omitempty"`
+	// Skipped is how many of the outsiders' changes did not fit, and did in the reference; Endless that a fault of
+	// the plan waited in vain for its end. Then the end of the run is not compared.
+	Skipped int  `json:"skipped,omitempty"`
+	Endless bool `json:"endless,omitempty"`
 	// More is the time beyond Settle that the run was given.
 	More time.Duration `json:"moreNanoseconds,omitempty"`
 	// Hash is over all rows of the run.
@@ -221,6 +223,23 @@ type played struct {
 	more   time.Duration
 }
 
+// skipped is how many of the outsiders' changes did not fit, and did in the reference.
+func (p *played) skipped(ref *Reference) (n int) {
+	for _, s := range p.result.Skipped {
+		if !ref.skipped[s.Seq] {
+			n++
+		}
+	}
+	return n
+}
+
+// endless says whether a fault that hides something from the operator waited in vain for its end.
+func (p *played) endless() bool {
+	return slices.ContainsFunc(p.result.Unmatched, func(u string) bool {
+		return strings.HasPrefix(u, "to ") && strings.Contains(u, " in merge: ") || strings.HasPrefix(u, "until ") && strings.Contains(u, " in hold: ")
+	})
+}
+
 // play plays a try. MORE, if there is one, is asked whether it is to go on when its time is over.
 func (r *Runner) play(ctx context.Context, t *Try, more func(*story) time.Duration) (*played, error) {
 	p := &played{try: t, rows: &replay.Rows{}}
@@ -286,11 +305,7 @@ func (r *Runner) Run(ctx context.Context, t Try) (*Outcome, error) {
 	out := &Outcome{
 		Verdict: Fine, Unmatched: p.result.Unmatched, Notes: p.result.Notes, More: p.more, Took: p.result.Took, Rows: p.rows.All,
 	}
-	for _, s := range p.result.Skipped {
-		if !ref.skipped[s.Seq] {
-			out.Skipped++
-		}
-	}
+	out.Skipped, out.Endless = p.skipped(ref), p.endless()
 	if out.Alarms, err = r.judge(ctx, ref, p); err != nil {
 		return nil, err
 	}
