@@ -51,6 +51,9 @@ func Run(t testing.TB, args ...string) Result {
 	return Result{cmd.ProcessState.ExitCode(), stdout.String(), stderr.String()}
 }
 
+// Children has every process that this test starts from the test binary, by whatever way, be the program.
+func Children(t *testing.T) { t.Setenv(asProgram, "1") }
+
 // Command is the program with ARGS, to be started by the caller, in a folder of its own. What still runs
 // two minutes later is killed.
 func Command(t testing.TB, args ...string) *exec.Cmd {
