@@ -53,8 +53,12 @@ func TestConformance(t *testing.T) {
 			t.Logf("the ways in which answers differ:\n%s", forms)
 		}
 	}()
-	shown := 0
+	shown, told := 0, 0
 	for n := *firstSeq; table.All().Operations < *ops; n++ {
+		if all := table.All(); all.Operations/progressEach > told {
+			told = all.Operations / progressEach
+			t.Logf("%d of %d operations, %d differ without an explanation", all.Operations, *ops, all.Unexplained)
+		}
 		s := Generate(*seed, n, *only)
 		outcomes, err := p.Run(t.Context(), s)
 		if err != nil {
@@ -101,6 +105,9 @@ func TestSequence(t *testing.T) {
 		t.Error(describe(t, p, s, outcomes))
 	}
 }
+
+// progressEach is how many operations there are between two lines about them.
+const progressEach = 500
 
 func failed(outcomes []*Outcome) bool {
 	for _, o := range outcomes {
@@ -152,18 +159,81 @@ func describe(t *testing.T, p *Pair, s *Sequence, outcomes []*Outcome) string {
 	return b.String()
 }
 
-// The marks between which the table stands in a page.
-const beginMark, endMark = "<!-- table: make conformance -->\n", "<!-- end of table -->\n"
+// The marks between which the generated parts of a page stand.
+const (
+	beginTable, endTable = "<!-- table: make conformance -->\n", "<!-- end of table -->\n"
+	beginKnown, endKnown = "<!-- known differences -->\n", "<!-- end of known differences -->\n"
+)
 
 func writeTable(file string, table *Table) error {
 	page, err := os.ReadFile(file)
 	if err != nil {
 		return err
 	}
-	before, rest, ok := strings.Cut(string(page), beginMark)
-	_, after, ok2 := strings.Cut(rest, endMark)
-	if !ok || !ok2 {
-		return fmt.Errorf("%s: no %q and %q: want the marks between which the table goes", file, strings.TrimSpace(beginMark), strings.TrimSpace(endMark))
+	text, err := between(string(page), beginTable, endTable, table.Markdown())
+	if err != nil {
+		return fmt.Errorf("%s: %w", file, err)
 	}
-	return os.WriteFile(file, []byte(before+beginMark+table.Markdown()+endMark+after), 0o644) //nolint:gosec // a page
+	return os.WriteFile(file, []byte(text), 0o644) //nolint:gosec // a page
+}
+
+// between puts a text between two marks of a page.
+func between(page, begin, end, text string) (string, error) {
+	before, rest, ok := strings.Cut(page, begin)
+	_, after, ok2 := strings.Cut(rest, end)
+	if !ok || !ok2 {
+		return "", fmt.Errorf("want the marks %q and %q, between which something goes", strings.TrimSpace(begin), strings.TrimSpace(end))
+	}
+	return before + begin + text + end + after, nil
+}
+
+// TestKnownDifferences shows each of them. One that is no more must go from the list.
+func TestKnownDifferences(t *testing.T) {
+	p := pair(t)
+	p.Known = nil
+	for _, k := range KnownDifferences {
+		t.Run(k.Name, func(t *testing.T) {
+			s, err := Parse(k.Name, strings.NewReader(k.Shows))
+			if err != nil {
+				t.Fatal(err)
+			}
+			outcomes, err := p.Run(t.Context(), s)
+			if err != nil {
+				t.Fatal(err)
+			}
+			seen := false
+			for _, o := range outcomes {
+				for _, d := range o.Differences {
+					if k.Match(o, d) {
+						seen = true
+					} else {
+						t.Errorf("operation %d differs in another way: %s", o.Op.ID, d)
+					}
+				}
+			}
+			if !seen {
+				t.Error("there is no such difference any more: take it off the list")
+			}
+		})
+	}
+}
+
+// TestPageListsKnownDifferences keeps docs/fidelity.md true; -table writes it.
+func TestPageListsKnownDifferences(t *testing.T) {
+	const file = "../../docs/fidelity.md"
+	page, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want, err := between(string(page), beginKnown, endKnown, KnownMarkdown())
+	if err != nil {
+		t.Fatalf("%s: %v", file, err)
+	}
+	if *tableFile != "" {
+		if err := os.WriteFile(file, []byte(want), 0o644); err != nil { //nolint:gosec // a page
+			t.Fatal(err)
+		}
+	} else if want != string(page) {
+		t.Errorf("%s lists other known differences than known.go: between the marks it should say\n%s", file, KnownMarkdown())
+	}
 }

@@ -215,7 +215,7 @@ func (g *gen) customEdit(spec, status shape) map[string]any {
 	case n < 15:
 		return map[string]any{"spec": map[string]any{"replicas": pick[any](g, 0, 1, 2, 3, 6, 11, -1, "x", 1.5, nil)}}
 	case n < 25:
-		return map[string]any{"spec": map[string]any{"unknown": map[string]any{"x": 1}}, pick(g, "spec2", "extra"): 1}
+		return pick(g, map[string]any{"spec": map[string]any{"unknown": map[string]any{"x": 1}}}, map[string]any{"spec2": 1})
 	case n < 40:
 		return map[string]any{"status": g.customValue(status.def, 0)}
 	case n < 45:

@@ -19,10 +19,12 @@ import (
 type normal struct {
 	d *side
 	// revs are the resourceVersions of objects, sorted.
-	revs  []uint64
-	uids  map[string]string
-	ips   map[string]string
-	ports map[string]string
+	revs []uint64
+	uids map[string]string
+	// owner is the uid of the object that is being looked at: whether another object gets an address that
+	// was free again is chance.
+	owner string
+	given map[string]map[string]string // addresses and ports by owner
 	times map[string]string
 	names map[string]string // that were generated
 	end   time.Time
@@ -30,7 +32,7 @@ type normal struct {
 
 func newNormal(s *Sequence, d *side) *normal {
 	n := &normal{
-		d: d, uids: map[string]string{}, ips: map[string]string{}, ports: map[string]string{},
+		d: d, uids: map[string]string{}, given: map[string]map[string]string{},
 		times: map[string]string{}, names: map[string]string{}, end: d.Now(),
 	}
 	seen := map[uint64]bool{}
@@ -119,6 +121,10 @@ func (n *normal) value(v any) any { return n.walk(v, "", false) }
 func (n *normal) walk(v any, key string, list bool) any {
 	switch v := v.(type) {
 	case map[string]any:
+		if uid := uidOf(v); uid != "" {
+			defer func(was string) { n.owner = was }(n.owner)
+			n.owner = uid
+		}
 		out := make(map[string]any, len(v))
 		for _, k := range slices.Sorted(maps.Keys(v)) {
 			inList := list && key == "metadata"
@@ -131,7 +137,11 @@ func (n *normal) walk(v any, key string, list bool) any {
 			if k == "authentication.kubernetes.io/credential-id" {
 				continue // it is of the certificate that one server knows the client by
 			}
-			out[k] = n.walk(v[k], k, inList)
+			w := n.walk(v[k], k, inList)
+			if m, ok := w.(map[string]any); ok && k == "extra" && len(m) == 0 {
+				continue
+			}
+			out[k] = w
 		}
 		return out
 	case []any:
@@ -146,13 +156,36 @@ func (n *normal) walk(v any, key string, list bool) any {
 		return out
 	case json.Number:
 		if key == "nodePort" || key == "healthCheckNodePort" {
-			return first(n.ports, v.String(), "port")
+			return n.allocated(v.String(), "port")
 		}
 		return v
 	case string:
 		return n.text(v, key, list)
 	}
 	return v
+}
+
+// uidOf is the uid of an object, or of a Table's row.
+func uidOf(v map[string]any) string {
+	for _, in := range []any{v, v["object"]} {
+		obj, _ := in.(map[string]any)
+		m, _ := obj["metadata"].(map[string]any)
+		if uid, ok := m["uid"].(string); ok {
+			return uid
+		}
+	}
+	return ""
+}
+
+// allocated names what an object was given: the n-th address that it had.
+func (n *normal) allocated(value, what string) string {
+	if n.given[n.owner] == nil {
+		n.given[n.owner] = map[string]string{}
+	}
+	if n.owner == "" {
+		return what
+	}
+	return first(n.given[n.owner], value, what)
 }
 
 func first(known map[string]string, value, what string) string {
@@ -187,6 +220,11 @@ func (n *normal) text(s, key string, list bool) string {
 			return p[1] + n.rank(p[2], !strings.HasPrefix(p[1], "resource version") && !strings.HasPrefix(p[1], ", current"))
 		})
 		s = sorted(s)
+		if strings.HasPrefix(s, "failed to create typed patch object") {
+			lines := strings.Split(s, "\n")
+			sort.Strings(lines[1:])
+			s = strings.Join(lines, "\n")
+		}
 	}
 	return s
 }
@@ -196,7 +234,7 @@ func (n *normal) plain(s string) string {
 	s = tokenForm.ReplaceAllString(s, "<token>")
 	s = uuidForm.ReplaceAllStringFunc(s, func(u string) string { return first(n.uids, u, "uid") })
 	s = timeForm.ReplaceAllStringFunc(s, n.time)
-	s = ipForm.ReplaceAllStringFunc(s, func(ip string) string { return first(n.ips, ip, "ip") })
+	s = ipForm.ReplaceAllStringFunc(s, func(ip string) string { return n.allocated(ip, "ip") })
 	s = hostForm.ReplaceAllString(s, "<host>")
 	for name, as := range n.names {
 		s = strings.ReplaceAll(s, name, as)
