@@ -110,7 +110,7 @@ func (a *ipAllocator) Allocate(ip net.IP) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if !a.cidr.Contains(ip) {
-		return &ipallocator.ErrNotInRange{IP: ip, ValidRange: a.cidr.String()}
+		return ipallocator.ErrMismatchedNetwork // as k8s.io/kubernetes/pkg/registry/core/service/ipallocator.MetaAllocator
 	}
 	v := binary.BigEndian.Uint32(ip.To4())
 	if a.used()[v] {
