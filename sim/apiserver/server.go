@@ -167,7 +167,9 @@ func (s *Server) baseConfig(c *genericapiserver.Config, groups aggregated.Resour
 func (s *Server) newCustoms(groups aggregated.ResourceManager, admit admission.Interface) (*customs, error) {
 	c := s.baseConfig(genericapiserver.NewConfig(crdserver.Codecs), groups, admit)
 	c.MergedResourceConfig = crdserver.DefaultAPIResourceConfigSource()
-	c.RESTOptionsGetter = s.restOptions(crdserver.Codecs.LegacyCodec(apiextensionsv1.SchemeGroupVersion), apiextensionsv1.SchemeGroupVersion, false)
+	// A real server still stores CRDs as v1beta1 (k8s.io/kubernetes/pkg/controlplane/apiserver, createAPIExtensionsConfig).
+	hashed := schema.GroupVersion{Group: apiextensionsv1.GroupName, Version: "v1beta1"}
+	c.RESTOptionsGetter = s.restOptions(crdserver.Codecs.LegacyCodec(apiextensionsv1.SchemeGroupVersion), hashed, false)
 	return newCustoms(s.world, c, s.restOptions(unstructured.UnstructuredJSONScheme, nil, true), newConversion(s.opts))
 }
 
