@@ -28,6 +28,7 @@ type gateway struct {
 	machine  *fault.Machine
 	released chan struct{} // closed, and made anew, when a hold ends
 	timers   []*time.Timer
+	over     bool          // the run is
 	arrived  chan struct{} // closed by the operator's first call
 	once     sync.Once
 }
@@ -57,7 +58,7 @@ func processOf(ctx context.Context) string {
 func (g *gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	process := processOf(r.Context())
 	if process != "" {
-		g.once.Do(func() { close(g.arrived) })
+		g.once.Do(g.begin)
 	}
 	info, err := g.info.NewRequestInfo(r)
 	if err != nil || !info.IsResourceRequest {
@@ -157,11 +158,33 @@ func sendRefusal(w http.ResponseWriter, r *fault.Refusal) {
 	_, _ = w.Write(body) // a client that left needs no answer
 }
 
+// begin is told of the operator's first call.
+func (g *gateway) begin() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.heed(g.machine.Begin())
+	close(g.arrived)
+}
+
 // done tells the machine that a call is over, and whoever is held that a hold is.
 func (g *gateway) done(t fault.Ticket) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if g.machine.Done(t).Released {
+	g.heed(g.machine.Done(t))
+}
+
+// heed does what follows from something that has happened. There are no actions: those need a world. mu is held.
+func (g *gateway) heed(fx fault.Effect) {
+	for _, deadline := range fx.Begun {
+		g.timers = append(g.timers, time.AfterFunc(deadline.After, func() {
+			g.mu.Lock()
+			defer g.mu.Unlock()
+			if !g.over {
+				g.heed(g.machine.Expire(deadline))
+			}
+		}))
+	}
+	if fx.Released {
 		g.release()
 	}
 }
@@ -211,15 +234,7 @@ func (g *gateway) ask(e fault.Event) (fault.Delivery, <-chan struct{}) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	d := g.machine.Deliver(e)
-	for _, deadline := range d.Begun {
-		g.timers = append(g.timers, time.AfterFunc(deadline.After, func() {
-			g.mu.Lock()
-			defer g.mu.Unlock()
-			if g.machine.Expire(deadline).Released {
-				g.release()
-			}
-		}))
-	}
+	g.heed(d.Effect)
 	return d, g.released
 }
 
@@ -227,6 +242,7 @@ func (g *gateway) ask(e fault.Event) (fault.Delivery, <-chan struct{}) {
 func (g *gateway) outcomes(p *fault.Plan) []FaultOutcome {
 	g.mu.Lock()
 	defer g.mu.Unlock()
+	g.over = true
 	for _, t := range g.timers {
 		t.Stop()
 	}

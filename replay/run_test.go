@@ -290,6 +290,44 @@ faults:
 	}
 }
 
+// TestRunStatesOnTheWallClock: states of the cluster begin and end by the wall's clock too.
+func TestRunStatesOnTheWallClock(t *testing.T) {
+	r, trace := replayCase(t, "statusloop", `
+faults:
+- token: {client: operator, at: 600ms, for: 400ms}
+- storage: {commit: 120ms}
+- token: {client: operator, at: 1h}
+`)
+	var first int64
+	unauthorized, after := 0, 0
+	for _, q := range rows[traces.Request](t, trace) {
+		if q.Process != "statusloop" {
+			continue
+		}
+		if first == 0 || q.Start < first {
+			first = q.Start
+		}
+		switch since := time.Duration(q.Start - first); {
+		case q.Code == 401:
+			unauthorized++
+			if since < 500*time.Millisecond {
+				t.Errorf("401 after %s", since)
+			}
+		case unauthorized > 0 && succeeded(q):
+			after++
+		}
+		if took := time.Duration(q.TS - q.Start); isWrite(q.Verb) && succeeded(q) && took < 120*time.Millisecond {
+			t.Errorf("a write took %s", took)
+		}
+	}
+	if unauthorized == 0 || after == 0 {
+		t.Errorf("%d calls were refused, %d taken later", unauthorized, after)
+	}
+	if len(r.Unmatched) != 1 || !strings.HasPrefix(r.Unmatched[0], "at 1h0m0s did not come") || r.Faults[0].Struck != unauthorized {
+		t.Errorf("unmatched %q, faults %+v", r.Unmatched, r.Faults)
+	}
+}
+
 // nameOf is the name of the object that the call was about.
 func nameOf(q *traces.Request) string {
 	if q == nil {

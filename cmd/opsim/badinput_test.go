@@ -69,6 +69,7 @@ func TestBadUsage(t *testing.T) {
 		{"serve, address that is none", []string{"serve", trace, "--listen", "nowhere"}, []string{"--listen", "nowhere"}},
 		{"serve, kubeconfig that is there", []string{"serve", trace, "--kubeconfig", badPlan}, []string{badPlan, "is there already"}},
 		{"serve, assets and a trace", []string{"serve", trace, "--assets", out}, []string{"--assets"}},
+		{"demo, fewer runs than none", []string{"demo", "--parallel", "-1"}, []string{"--parallel -1"}},
 		{"demo, no zoo", []string{"demo", "--zoo", "nosuch"}, []string{"nosuch", "make build"}},
 		{"demo, folder that is not empty", []string{"demo", "--out", trace}, []string{trace}},
 	} {
