@@ -4,7 +4,8 @@
 // Its fault: it asks its cache whether the Build has a Job, and lets the API server choose the Job's name. The
 // cache shows what the operator itself has just created only when the event has come. What wakes it before that,
 // such as the event of its own status write, finds no Job and makes another one, and the image is built twice.
-// With --fixed the Job has a name that follows from the Build's: the second create is refused by the API server.
+// With --fixed the Job has a name that follows from the Build's: the second create is refused by the API server,
+// and tried again until the cache shows the first.
 //
 // So it went in kaito-project/kaito#1300 (two hundred machines in place of one), tektoncd/pipeline#3126 and
 // cert-manager/cert-manager#6331.
@@ -20,7 +21,6 @@ import (
 	"github.com/go-logr/logr"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
@@ -55,11 +55,7 @@ func (r *BuildReconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl
 	if err := controllerutil.SetControllerReference(build, job, r.Scheme()); err != nil {
 		return ctrl.Result{}, err
 	}
-	err := r.Create(ctx, job)
-	if r.Fixed && apierrors.IsAlreadyExists(err) {
-		err = nil // the cache has not shown it yet
-	}
-	if err != nil {
+	if err := r.Create(ctx, job); err != nil {
 		return ctrl.Result{}, fmt.Errorf("create job: %w", err)
 	}
 	return ctrl.Result{}, r.report(ctx, build, job.Name)

@@ -68,15 +68,19 @@ func (r *FleetReconciler) rent(ctx context.Context, fleet *Fleet) error {
 			return fmt.Errorf("add finalizer: %w", err)
 		}
 	}
-	for i := fleet.Status.Rented; i < fleet.Spec.Size; i++ {
+	for i := range fleet.Spec.Size {
 		machine := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{
 			Namespace: fleet.Namespace, Name: fmt.Sprintf("machine-%s-%d", fleet.Name, i), Labels: map[string]string{fleetLabel: fleet.Name},
 		}}
-		if err := r.Create(ctx, machine); err != nil && !apierrors.IsAlreadyExists(err) {
+		err := r.Reader.Get(ctx, client.ObjectKeyFromObject(machine), machine)
+		if apierrors.IsNotFound(err) {
+			err = r.Create(ctx, machine)
+		}
+		if err != nil {
 			return fmt.Errorf("rent machine: %w", err)
 		}
 	}
-	if fleet.Status.Rented >= fleet.Spec.Size {
+	if fleet.Status.Rented == fleet.Spec.Size {
 		return nil
 	}
 	before = fleet.DeepCopyObject().(*Fleet)

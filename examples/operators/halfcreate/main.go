@@ -71,11 +71,7 @@ func (r *BrokerReconciler) ensure(ctx context.Context, broker *Broker, object cl
 	if err := controllerutil.SetControllerReference(broker, object, r.Scheme()); err != nil {
 		return false, err
 	}
-	err = r.Create(ctx, object)
-	if apierrors.IsAlreadyExists(err) { // and has not been seen yet
-		return true, nil
-	}
-	if err != nil {
+	if err := r.Create(ctx, object); err != nil {
 		return false, fmt.Errorf("create %s: %w", object.GetName(), err)
 	}
 	return true, nil

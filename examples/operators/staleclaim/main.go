@@ -73,9 +73,13 @@ func (r *WorkspaceReconciler) provide(ctx context.Context, ws *Workspace) error 
 		}
 	}
 	disk := diskOf(ws)
-	disk.Annotations = map[string]string{ownerUID: string(ws.UID)}
-	disk.Data = map[string]string{"sizeGiB": strconv.FormatInt(ws.Spec.SizeGiB, 10)}
-	if err := r.Create(ctx, disk); err != nil && !apierrors.IsAlreadyExists(err) {
+	err := r.Live.Get(ctx, client.ObjectKeyFromObject(disk), disk)
+	if apierrors.IsNotFound(err) {
+		disk.Annotations = map[string]string{ownerUID: string(ws.UID)}
+		disk.Data = map[string]string{"sizeGiB": strconv.FormatInt(ws.Spec.SizeGiB, 10)}
+		err = r.Create(ctx, disk)
+	}
+	if err != nil {
 		return fmt.Errorf("create disk: %w", err)
 	}
 	before = ws.DeepCopyObject().(*Workspace)

@@ -20,7 +20,6 @@ import (
 
 	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/uuid"
@@ -99,7 +98,7 @@ func (r *OrderReconciler) invoice(ctx context.Context, order *Order) (string, er
 	if r.Fixed {
 		invoice.GenerateName, invoice.Name = "", "invoice-"+order.Name
 	}
-	if err := r.Create(ctx, invoice); err != nil && (!r.Fixed || !apierrors.IsAlreadyExists(err)) {
+	if err := r.Create(ctx, invoice); err != nil {
 		return "", fmt.Errorf("write invoice: %w", err)
 	}
 	return invoice.Name, nil
