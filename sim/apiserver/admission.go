@@ -2,50 +2,111 @@ package apiserver
 
 import (
 	"context"
+	"fmt"
+	"io"
+	"slices"
 
-	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/labels"
-	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apiserver/pkg/admission"
+	"k8s.io/apiserver/pkg/admission/initializer"
 	"k8s.io/apiserver/pkg/admission/plugin/namespace/lifecycle"
-	"k8s.io/client-go/informers"
-	coreinformers "k8s.io/client-go/informers/core"
-	coreinformersv1 "k8s.io/client-go/informers/core/v1"
+	"k8s.io/apiserver/pkg/util/compatibility"
+	utilfeature "k8s.io/apiserver/pkg/util/feature"
+	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
-	corelisters "k8s.io/client-go/listers/core/v1"
-	"k8s.io/client-go/tools/cache"
-	api "k8s.io/kubernetes/pkg/apis/core"
-	corev1conversion "k8s.io/kubernetes/pkg/apis/core/v1"
+	certapproval "k8s.io/kubernetes/plugin/pkg/admission/certificates/approval"
+	"k8s.io/kubernetes/plugin/pkg/admission/certificates/ctbattest"
+	certsigning "k8s.io/kubernetes/plugin/pkg/admission/certificates/signing"
+	certsubjectrestriction "k8s.io/kubernetes/plugin/pkg/admission/certificates/subjectrestriction"
+	"k8s.io/kubernetes/plugin/pkg/admission/defaulttolerationseconds"
+	"k8s.io/kubernetes/plugin/pkg/admission/limitranger"
+	"k8s.io/kubernetes/plugin/pkg/admission/network/defaultingressclass"
+	"k8s.io/kubernetes/plugin/pkg/admission/nodetaint"
+	"k8s.io/kubernetes/plugin/pkg/admission/podtopologylabels"
+	podpriority "k8s.io/kubernetes/plugin/pkg/admission/priority"
+	"k8s.io/kubernetes/plugin/pkg/admission/runtimeclass"
+	"k8s.io/kubernetes/plugin/pkg/admission/security/podsecurity"
+	"k8s.io/kubernetes/plugin/pkg/admission/storage/persistentvolume/resize"
+	"k8s.io/kubernetes/plugin/pkg/admission/storage/storageclass/setdefault"
+	"k8s.io/kubernetes/plugin/pkg/admission/storage/storageobjectinuseprotection"
 
 	"github.com/opreplay/opreplay/sim/store"
 )
 
-// newAdmission is the chain of admission plugins.
-func newAdmission(o Options, world *store.Store, view *hookView, client kubernetes.Interface) (admission.Interface, error) {
-	ns, err := lifecycle.NewLifecycle(sets.New(metav1.NamespaceDefault, metav1.NamespaceSystem, metav1.NamespacePublic))
-	if err != nil {
-		return nil, err
-	}
-	ns.SetExternalKubeClientSet(client)
-	ns.SetExternalKubeInformerFactory(storeInformers{namespaces: namespaces{world: world}})
-	if err := ns.ValidateInitialization(); err != nil {
-		return nil, err
-	}
-	chain := []admission.Interface{ns}
-	names := &nameGenerator{admission.NewHandler(admission.Create), world}
-	if o.Webhooks.Serves == nil {
-		return admission.NewChainHandler(append(chain, names)...), nil
-	}
-	hooks, err := newWebhooks(o, world, view, client)
-	if err != nil {
-		return nil, err
-	}
-	return admission.NewChainHandler(append(chain, mutatingHooks{hooks.mutate, hooks}, names, validatingHooks{hooks.valid, hooks})...), nil
+// Plugins of admission, by their names in kube-apiserver's --enable-admission-plugins, in their order there
+// (k8s.io/kubernetes/pkg/kubeapiserver/options.AllOrderedPlugins).
+const (
+	pluginMutatingPolicy   = "MutatingAdmissionPolicy"
+	pluginMutatingHooks    = "MutatingAdmissionWebhook"
+	pluginNames            = "opsim-names" // ours
+	pluginValidatingPolicy = "ValidatingAdmissionPolicy"
+	pluginValidatingHooks  = "ValidatingAdmissionWebhook"
+
+	// PluginStorageProtection adds the finalizers that keep volumes and claims which are in use. A
+	// controller takes them away; without it no claim would ever go.
+	PluginStorageProtection = storageobjectinuseprotection.PluginName
+)
+
+var defaultPlugins = []string{
+	lifecycle.PluginName, limitranger.PluginName, nodetaint.PluginName, podsecurity.PluginName, podpriority.PluginName,
+	defaulttolerationseconds.PluginName, setdefault.PluginName, resize.PluginName, runtimeclass.PluginName,
+	certapproval.PluginName, certsigning.PluginName, ctbattest.PluginName, certsubjectrestriction.PluginName,
+	defaultingressclass.PluginName, podtopologylabels.PluginName,
+	pluginMutatingPolicy, pluginMutatingHooks, pluginNames, pluginValidatingPolicy, pluginValidatingHooks,
 }
+
+// plugins are the names of the plugins in their order, with those that o adds.
+func (o *Options) plugins() ([]string, error) {
+	out := slices.Clone(defaultPlugins)
+	for _, name := range o.EnableAdmission {
+		if name != PluginStorageProtection {
+			return nil, fmt.Errorf("admission plugin %q: only %s can be enabled", name, PluginStorageProtection)
+		}
+		out = slices.Insert(out, slices.Index(out, setdefault.PluginName)+1, name)
+	}
+	return out, nil
+}
+
+// newAdmission is the chain of admission plugins.
+func (s *Server) newAdmission(client kubernetes.Interface, stop <-chan struct{}) (admission.Interface, error) {
+	names, err := s.opts.plugins()
+	if err != nil {
+		return nil, err
+	}
+	all := admission.NewPlugins()
+	for _, register := range []func(*admission.Plugins){
+		lifecycle.Register, limitranger.Register, nodetaint.Register, podsecurity.Register, podpriority.Register,
+		defaulttolerationseconds.Register, setdefault.Register, resize.Register, runtimeclass.Register, certapproval.Register,
+		certsigning.Register, ctbattest.Register, certsubjectrestriction.Register, defaultingressclass.Register,
+		podtopologylabels.Register, storageobjectinuseprotection.Register,
+	} {
+		register(all)
+	}
+	hooks, err := newWebhooks(s.opts, s.world, s.hooks, client, s.auth)
+	if err != nil {
+		return nil, err
+	}
+	ours := map[string]admission.Interface{
+		pluginMutatingPolicy: newMutatingPolicies(s), pluginMutatingHooks: mutatingHooks{hooks.mutate, hooks},
+		pluginNames:            &nameGenerator{admission.NewHandler(admission.Create), s.world},
+		pluginValidatingPolicy: newValidatingPolicies(), pluginValidatingHooks: validatingHooks{hooks.valid, hooks},
+	}
+	for name, p := range ours {
+		all.Register(name, func(io.Reader) (admission.Interface, error) { return p, nil })
+	}
+	dyn, err := dynamic.NewForConfig(s.loop)
+	if err != nil {
+		return nil, err
+	}
+	return all.NewFromPlugins(names, noConfig{}, admission.PluginInitializers{initializer.New(client, dyn, newStoreInformers(s.world, nil),
+		s.auth, utilfeature.DefaultFeatureGate, compatibility.DefaultBuildEffectiveVersion(), stop, mapper{discovery: client.Discovery()})}, nil)
+}
+
+// noConfig configures no plugin.
+type noConfig struct{}
+
+// ConfigFor implements admission.ConfigProvider.
+func (noConfig) ConfigFor(string) (io.Reader, error) { return nil, nil }
 
 // nameGenerator completes metadata.generateName from the world. It comes last of the mutating plugins,
 // so that the others see what they would see in a real cluster: an object without a name.
@@ -69,83 +130,4 @@ func (g *nameGenerator) Admit(ctx context.Context, a admission.Attributes, _ adm
 	}
 	m.SetName(g.world.GenerateName(a.GetResource().GroupResource(), a.GetNamespace(), m.GetGenerateName()))
 	return nil
-}
-
-// storeInformers is the part of an informer factory that the plugins ask for. It reads the store itself, so there is nothing to wait for and never a stale answer.
-type storeInformers struct {
-	informers.SharedInformerFactory
-	namespaces namespaces
-	hooks      *hookView
-}
-
-// Core implements informers.SharedInformerFactory.
-func (f storeInformers) Core() coreinformers.Interface { return coreGroup{namespaces: f.namespaces} }
-
-type coreGroup struct {
-	coreinformers.Interface
-	namespaces namespaces
-}
-
-// V1 implements coreinformers.Interface.
-func (g coreGroup) V1() coreinformersv1.Interface { return coreVersion{namespaces: g.namespaces} }
-
-type coreVersion struct {
-	coreinformersv1.Interface
-	namespaces namespaces
-}
-
-// Namespaces implements coreinformersv1.Interface.
-func (v coreVersion) Namespaces() coreinformersv1.TypedNamespaceInformer { return v.namespaces }
-
-// namespaces is informer and lister in one.
-type namespaces struct {
-	coreinformersv1.TypedNamespaceInformer
-	corelisters.NamespaceListerExpansion
-	world *store.Store
-}
-
-// Informer implements coreinformersv1.TypedNamespaceInformer.
-func (n namespaces) Informer() cache.SharedIndexInformer { return alwaysSynced{} }
-
-type alwaysSynced struct{ cache.SharedIndexInformer }
-
-// HasSynced implements cache.SharedIndexInformer.
-func (alwaysSynced) HasSynced() bool { return true }
-
-// Lister implements coreinformersv1.TypedNamespaceInformer.
-func (n namespaces) Lister() corelisters.NamespaceLister { return n }
-
-var namespaceGR = schema.GroupResource{Resource: "namespaces"}
-
-// Get implements corelisters.NamespaceLister.
-func (n namespaces) Get(name string) (*corev1.Namespace, error) {
-	obj, err := n.world.Object(namespaceGR, name)
-	if err != nil {
-		return nil, err
-	}
-	if obj == nil {
-		return nil, apierrors.NewNotFound(namespaceGR, name)
-	}
-	out := &corev1.Namespace{}
-	return out, corev1conversion.Convert_core_Namespace_To_v1_Namespace(obj.DeepCopyObject().(*api.Namespace), out, nil)
-}
-
-// List implements corelisters.NamespaceLister.
-func (n namespaces) List(sel labels.Selector) ([]*corev1.Namespace, error) {
-	all, err := n.world.Objects(namespaceGR)
-	if err != nil {
-		return nil, err
-	}
-	var out []*corev1.Namespace
-	for _, o := range all {
-		if !sel.Matches(labels.Set(o.(*api.Namespace).Labels)) {
-			continue
-		}
-		ns := &corev1.Namespace{}
-		if err := corev1conversion.Convert_core_Namespace_To_v1_Namespace(o.DeepCopyObject().(*api.Namespace), ns, nil); err != nil {
-			return nil, err
-		}
-		out = append(out, ns)
-	}
-	return out, nil
 }

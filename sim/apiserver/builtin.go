@@ -7,7 +7,6 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apiserver/pkg/authorization/authorizerfactory"
 	"k8s.io/apiserver/pkg/registry/generic"
 	"k8s.io/apiserver/pkg/registry/rest"
 	genericapiserver "k8s.io/apiserver/pkg/server"
@@ -71,11 +70,16 @@ type builtin struct {
 	ips     *ipAllocator
 	ports   *portAllocator
 	tokens  *tokens
+	auth    authorize
 	now     func() time.Time
+	version string // that the world pretends to be
 }
 
-func newBuiltin(world *store.Store, loop *restclient.Config, ips *ipAllocator, ports *portAllocator, t *tokens, now func() time.Time) (*builtin, error) {
-	b := &builtin{enabled: defaultVersions(), loop: loop, ips: ips, ports: ports, tokens: t, now: now}
+func (s *Server) newBuiltin() (*builtin, error) {
+	b := &builtin{
+		enabled: defaultVersions(), loop: s.loop, ips: s.ips, ports: s.ports,
+		tokens: s.tokens, auth: s.auth, now: s.opts.Clock, version: s.opts.Version,
+	}
 	etcd := genericoptions.NewEtcdOptions(storagebackend.NewDefaultConfig("/registry", nil))
 	etcd.DefaultStorageMediaType = runtime.ContentTypeProtobuf
 	c := kubeapiserver.NewStorageFactoryConfigEffectiveVersion(compatibility.DefaultBuildEffectiveVersion())
@@ -84,7 +88,7 @@ func newBuiltin(world *store.Store, loop *restclient.Config, ips *ipAllocator, p
 	if err != nil {
 		return nil, fmt.Errorf("storage factory: %w", err)
 	}
-	b.options = world.RESTOptions(store.RESTConfig{
+	b.options = s.world.RESTOptions(store.RESTConfig{
 		Config: func(gr schema.GroupResource, example runtime.Object) (*storagebackend.ConfigForResource, error) {
 			return factory.NewConfig(gr, example)
 		},
@@ -108,7 +112,7 @@ func (b *builtin) install(s *genericapiserver.GenericAPIServer) error {
 		return err
 	}
 	var groups []*genericapiserver.APIGroupInfo
-	for _, p := range providers(client, b.tokens) {
+	for _, p := range b.providers(client) {
 		g, err := p.NewRESTStorage(b.enabled, b.options)
 		if err != nil {
 			return fmt.Errorf("API group %s: %w", p.GroupName(), err)
@@ -120,34 +124,36 @@ func (b *builtin) install(s *genericapiserver.GenericAPIServer) error {
 			groups = append(groups, &g)
 		}
 	}
+	if groups, err = addRemoved(b.version, groups); err != nil {
+		return err
+	}
 	b.tokens.publish(s)
 	return s.InstallAPIGroups(groups...)
 }
 
 // providers lists the groups in the order of discovery, which is kube-apiserver's
 // (k8s.io/kubernetes/pkg/controlplane.StorageProviders).
-func providers(client kubernetes.Interface, t *tokens) []provider {
-	allow := authorizerfactory.NewAlwaysAllowAuthorizer()
+func (b *builtin) providers(client kubernetes.Interface) []provider {
 	return []provider{
-		authenticationrest.RESTStorageProvider{Authenticator: t.reviewer(), APIAudiences: t.audiences},
-		authorizationrest.RESTStorageProvider{Authorizer: allow, RuleResolver: allow},
+		authenticationrest.RESTStorageProvider{Authenticator: b.tokens.reviewer(), APIAudiences: b.tokens.audiences},
+		authorizationrest.RESTStorageProvider{Authorizer: b.auth, RuleResolver: b.auth.rules},
 		autoscalingrest.RESTStorageProvider{},
 		batchrest.RESTStorageProvider{},
-		certificatesrest.RESTStorageProvider{Authorizer: allow},
+		certificatesrest.RESTStorageProvider{Authorizer: b.auth},
 		coordinationrest.RESTStorageProvider{},
 		discoveryrest.StorageProvider{},
 		networkingrest.RESTStorageProvider{},
 		noderest.RESTStorageProvider{},
 		policyrest.RESTStorageProvider{},
-		rbacrest.RESTStorageProvider{Authorizer: allow},
+		rbacrest.RESTStorageProvider{Authorizer: b.auth},
 		schedulingrest.RESTStorageProvider{},
 		storagerest.RESTStorageProvider{},
 		svmrest.RESTStorageProvider{},
 		flowcontrolrest.RESTStorageProvider{},
 		appsrest.StorageProvider{},
-		admissionregistrationrest.RESTStorageProvider{Authorizer: allow, DiscoveryClient: client.Discovery()},
+		admissionregistrationrest.RESTStorageProvider{Authorizer: b.auth, DiscoveryClient: client.Discovery()},
 		eventsrest.RESTStorageProvider{TTL: eventTTL},
-		resourcerest.RESTStorageProvider{NamespaceClient: client.CoreV1().Namespaces(), Authorizer: allow},
+		resourcerest.RESTStorageProvider{NamespaceClient: client.CoreV1().Namespaces(), Authorizer: b.auth},
 	}
 }
 
@@ -180,8 +186,7 @@ func (b *builtin) workloads(v1 map[string]rest.Storage) error {
 	if err != nil {
 		return err
 	}
-	pods, err := podstore.NewStorage(b.options, nodes.KubeletConnectionInfo, transport, budgets,
-		authorizerfactory.NewAlwaysAllowAuthorizer())
+	pods, err := podstore.NewStorage(b.options, nodes.KubeletConnectionInfo, transport, budgets, b.auth)
 	if err != nil {
 		return err
 	}
@@ -247,7 +252,7 @@ func (b *builtin) accounts(v1 map[string]rest.Storage) error {
 		return err
 	}
 	hooks := client.AdmissionregistrationV1()
-	accounts, err := serviceaccountstore.NewREST(b.options, b.tokens, b.tokens.audiences, authorizerfactory.NewAlwaysAllowAuthorizer(), 0,
+	accounts, err := serviceaccountstore.NewREST(b.options, b.tokens, b.tokens.audiences, b.auth, 0,
 		v1["pods"].(rest.Getter), v1["secrets"].(rest.Getter), v1["nodes"].(rest.Getter),
 		hooks.ValidatingWebhookConfigurations(), hooks.MutatingWebhookConfigurations(),
 		true, serviceaccount.ExpirationExtensionSeconds*time.Second)

@@ -10,6 +10,7 @@ import (
 	"k8s.io/apiserver/pkg/authentication/authenticator"
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/endpoints/filters"
+	"k8s.io/apiserver/pkg/endpoints/filters/impersonation"
 	genericapiserver "k8s.io/apiserver/pkg/server"
 	genericfilters "k8s.io/apiserver/pkg/server/filters"
 
@@ -19,7 +20,11 @@ import (
 // leanChain is the part of the API server's filter chain that answers depend on. Left out is what
 // belongs to a shared server on the network: priority and fairness, audit, CORS, TLS, and the filter
 // that runs each handler in a goroutine of its own under a wall-clock deadline.
-func leanChain(h http.Handler, c *genericapiserver.Config) http.Handler {
+func (s *Server) leanChain(h http.Handler, c *genericapiserver.Config) http.Handler {
+	if s.opts.RBAC {
+		h = filters.WithAuthorization(h, c.Authorization.Authorizer, c.Serializer)
+	}
+	h = impersonation.WithImpersonation(h, c.Authorization.Authorizer, c.Serializer)
 	h = filters.WithAuthentication(h, c.Authentication.Authenticator, filters.Unauthorized(c.Serializer), nil, nil)
 	h = filters.WithWarningRecorder(h)
 	h = filters.WithCacheControl(h)

@@ -79,7 +79,7 @@ type customs struct {
 }
 
 // newCustoms assembles the server, without a CRD. config is its generic part.
-func newCustoms(world *store.Store, config *genericapiserver.Config, instances generic.RESTOptionsGetter, hooks webhookutil.AuthenticationInfoResolverWrapper) (*customs, error) {
+func newCustoms(world *store.Store, config *genericapiserver.Config, instances generic.RESTOptionsGetter, o Options) (*customs, error) {
 	completed := config.Complete(nil)
 	completed.EnableDiscovery = false // the built-in server has it
 	server, err := completed.New("apiextensions-apiserver", genericapiserver.NewEmptyDelegateWithCustomHandler(http.NotFoundHandler()))
@@ -99,6 +99,9 @@ func newCustoms(world *store.Store, config *genericapiserver.Config, instances g
 	group.VersionedResourcesStorageMap[apiextensionsv1.SchemeGroupVersion.Version] = map[string]rest.Storage{
 		"customresourcedefinitions": crds, "customresourcedefinitions/status": customresourcedefinition.NewStatusREST(crdserver.Scheme, crds),
 	}
+	if before(o.Version, crdBetaUntil) {
+		group.VersionedResourcesStorageMap["v1beta1"] = group.VersionedResourcesStorageMap["v1"]
+	}
 	if err := server.InstallAPIGroup(&group); err != nil {
 		return nil, err
 	}
@@ -111,7 +114,7 @@ func newCustoms(world *store.Store, config *genericapiserver.Config, instances g
 	c.establishing = establish.NewEstablishingController(c.view.forController(), c.client)
 	const masters = 1 // more would hold a new CRD back for five seconds
 	handler, err := crdserver.NewCustomResourceDefinitionHandler(nil, nil, c.view.forHandler(), c.unknown, instances,
-		config.AdmissionControl, c.establishing, webhookutil.NewDefaultServiceResolver(), c.converting(hooks), masters, server.Authorizer, config.RequestTimeout,
+		config.AdmissionControl, c.establishing, webhookutil.NewDefaultServiceResolver(), c.converting(newConversion(o)), masters, server.Authorizer, config.RequestTimeout,
 		time.Duration(config.MinRequestTimeout)*time.Second, group.StaticOpenAPISpec, config.MaxRequestBodyBytes)
 	if err != nil {
 		return nil, err

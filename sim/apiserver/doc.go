@@ -41,22 +41,26 @@
 //   - No controller manager, scheduler or kubelet: owners' dependents stay when owners go, namespaces stay
 //     Terminating, pods on a node stay until they are deleted without grace, no Endpoints are written, and
 //     no ServiceAccount "default" or kube-root-ca.crt appears in a new namespace.
-//   - Admission is NamespaceLifecycle and, with [Options.Webhooks], the two webhook plugins; validating
-//     webhooks are called one after the other. No admission policies, no quotas, priorities, tolerations or
-//     service account tokens added to pods, no pvc-protection finalizers. Webhooks are called by HTTP/1.1, as
+//   - Admission is what a real API server has without flags, but for ServiceAccount, ResourceQuota,
+//     StorageObjectInUseProtection ([Options.EnableAdmission]), PodGroupProtection, PodResizeValidator and
+//     NodeDeclaredFeatureValidator. Its plugins see policies, classes, limits and webhooks as they are; in a
+//     real one they hear of changes up to some seconds late. Webhooks are called with [Options.Webhooks];
+//     validating ones one after the other, in the order of their configurations. All are called by HTTP/1.1, as
 //     a real API server calls all but those on its own host, and one at a time: also conversion webhooks,
 //     which convert what a watch is to show on behalf of the request that wrote it.
 //   - A deleted CRD whose custom resources wait for finalizers goes with the write that lets the last one
 //     go; a real API server looks every five seconds, and says so in a condition every minute.
-//   - Authorization allows everything; impersonation headers are ignored.
+//   - Authorization allows everything unless [Options.RBAC] is set. Authentication is the front door's.
 //   - A watch without timeoutSeconds ends after 30 to 60 minutes of the wall clock, as in a real cluster.
 //   - Lists at resourceVersion 0 give the newest state; a real server's watch cache may lag. Bookmarks come
 //     when store.Store.Bookmark is called, events expire when store.Store.Expire is called.
 //   - Answers are not compressed, whatever the client accepts.
-//   - The groups apiregistration.k8s.io (APIService) and internal.apiserver.k8s.io are not served, nor
-//     componentstatuses, nor versions that Kubernetes 1.37 no longer serves. No ServiceCIDR and IPAddress
-//     objects are made for Services. IPv4 only.
-//   - Discovery lists groups in the order of installation, not by APIService priority.
+//   - APIServices are objects without an effect, and none is made for the groups that are served. There is no
+//     internal.apiserver.k8s.io and no componentstatuses. Versions that Kubernetes no longer serves are there
+//     in a cluster that is old enough ([Options.Version]) as far as their types are: no PodSecurityPolicy, no
+//     autoscaling/v2beta. What is validated is what 1.37 accepts: a CRD without a structural schema is refused
+//     in apiextensions.k8s.io/v1beta1 too. No ServiceCIDR and IPAddress objects are made for Services, no
+//     FlowSchemas for requests. IPv4 only.
 //   - A generated name that is taken already is refused instead of being drawn again; there are 14 million
 //     for each base.
 //   - Requests run concurrently, as they come. Whoever needs them in an order makes them in that order.

@@ -11,6 +11,7 @@ import (
 	openapinamer "k8s.io/apiserver/pkg/endpoints/openapi"
 	genericapiserver "k8s.io/apiserver/pkg/server"
 	"k8s.io/apiserver/pkg/server/routes"
+	aggregatorscheme "k8s.io/kube-aggregator/pkg/apiserver/scheme"
 	openapicommon "k8s.io/kube-openapi/pkg/common"
 	"k8s.io/kube-openapi/pkg/spec3"
 	"k8s.io/kube-openapi/pkg/validation/spec"
@@ -28,7 +29,7 @@ type definitions struct {
 }
 
 func newDefinitions(version string) *definitions {
-	namer := openapinamer.NewDefinitionNamer(legacyscheme.Scheme, crdserver.Scheme)
+	namer := openapinamer.NewDefinitionNamer(legacyscheme.Scheme, crdserver.Scheme, aggregatorscheme.Scheme)
 	d := &definitions{
 		v2: genericapiserver.DefaultOpenAPIConfig(generatedopenapi.GetOpenAPIDefinitions, namer),
 		v3: genericapiserver.DefaultOpenAPIV3Config(generatedopenapi.GetOpenAPIDefinitions, namer),

@@ -150,11 +150,6 @@ func (v *hookView) notify(kind string) {
 	}
 }
 
-// Admissionregistration implements informers.SharedInformerFactory.
-func (f storeInformers) Admissionregistration() admissionregistration.Interface {
-	return hookGroup{view: f.hooks}
-}
-
 type hookGroup struct {
 	admissionregistration.Interface
 	view *hookView

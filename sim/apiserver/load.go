@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/storage"
+	aggregatorscheme "k8s.io/kube-aggregator/pkg/apiserver/scheme"
 	"k8s.io/kubernetes/pkg/api/legacyscheme"
 	api "k8s.io/kubernetes/pkg/apis/core"
 )
@@ -214,15 +215,21 @@ func (s *Server) loadCustom(r recordedObject) error {
 }
 
 func schemeOf(gr schema.GroupResource) *runtime.Scheme {
-	if gr == crdGR {
+	switch gr {
+	case crdGR:
 		return crdserver.Scheme
+	case apiServiceGR:
+		return aggregatorscheme.Scheme
 	}
 	return legacyscheme.Scheme
 }
 
 func decoderOf(gr schema.GroupResource) runtime.Decoder {
-	if gr == crdGR {
+	switch gr {
+	case crdGR:
 		return crdserver.Codecs.UniversalDecoder()
+	case apiServiceGR:
+		return aggregatorscheme.Codecs.UniversalDecoder()
 	}
 	return legacyscheme.Codecs.UniversalDecoder()
 }

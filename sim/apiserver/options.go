@@ -29,6 +29,12 @@ type Options struct {
 	Webhooks Webhooks
 	// Tokens says how service account tokens are issued and known.
 	Tokens Tokens
+	// RBAC has every request need a permission by the world's roles and bindings; a new world has those
+	// of every cluster. Else everybody may do everything.
+	RBAC bool
+	// EnableAdmission names admission plugins to add to those that are always there; see
+	// PluginStorageProtection.
+	EnableAdmission []string
 	// ServiceCIDR is the range of cluster IPs, IPv4. "": DefaultServiceCIDR, or the one that the
 	// cluster of the loaded objects used.
 	ServiceCIDR string
@@ -38,7 +44,8 @@ type Options struct {
 	// Log receives what the embedded API server logs about itself (klog, which is the process's: what
 	// client-go logs in this process goes there too). nil: nothing.
 	Log io.Writer
-	// Version is the gitVersion that /version reports, as vMAJOR.MINOR.PATCH. "": DefaultVersion.
+	// Version is the gitVersion that /version reports, as vMAJOR.MINOR.PATCH. "": DefaultVersion. An older
+	// one has the API versions that were removed since served too, as far as their types are still there.
 	Version string
 
 	// Verify panics where a short cut in the store gives another result than the long way. For tests.

@@ -21,7 +21,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apiserver/pkg/admission"
-	"k8s.io/apiserver/pkg/authorization/authorizerfactory"
 	"k8s.io/apiserver/pkg/endpoints/discovery/aggregated"
 	"k8s.io/apiserver/pkg/registry/generic"
 	genericapiserver "k8s.io/apiserver/pkg/server"
@@ -51,8 +50,10 @@ type Server struct {
 	definitions *definitions
 
 	inner  http.Handler // what the server's own requests go to
+	joined http.Handler // the same, with what external ones find of the two servers as one
 	front  http.Handler // what external ones go to
 	tokens *tokens
+	auth   authorize
 	stop   context.CancelFunc
 	closed sync.Once
 
@@ -90,12 +91,13 @@ func New(ctx context.Context, o Options) (*Server, error) {
 }
 
 func (s *Server) start(ctx, run context.Context) error {
-	prepared, err := s.assemble()
+	prepared, err := s.assemble(run.Done())
 	if err != nil {
 		return err
 	}
 	s.inner = s.definitions.documented(s.builtin, prepared.Handler)
-	s.front = external(s.version(s.groupList(s.openAPI(s.settling(s.inner)))), &s.requests, s.world.Prepare)
+	s.joined = s.version(s.groupList(s.openAPI(s.settling(s.inner))))
+	s.front = external(s.joined, &s.requests, s.world.Prepare)
 	s.builtin.RunPostStartHooks(run)
 	if err := s.ready(ctx); err != nil {
 		// A hook that is stopped half-way has failed, and the API server's code ends the process then.
@@ -106,11 +108,14 @@ func (s *Server) start(ctx, run context.Context) error {
 	if err := s.learnBuiltins(ctx); err != nil {
 		return err
 	}
-	return s.createDefaults(ctx)
+	if err := s.createDefaults(ctx); err != nil {
+		return err
+	}
+	return s.createRoles()
 }
 
 // assemble builds the two servers, custom resources behind built-in ones, without starting them.
-func (s *Server) assemble() (*genericapiserver.GenericAPIServer, error) {
+func (s *Server) assemble(stop <-chan struct{}) (*genericapiserver.GenericAPIServer, error) {
 	client, err := kubernetes.NewForConfig(s.loop)
 	if err != nil {
 		return nil, err
@@ -118,16 +123,22 @@ func (s *Server) assemble() (*genericapiserver.GenericAPIServer, error) {
 	if s.tokens, err = newTokens(s.opts, client); err != nil {
 		return nil, err
 	}
-	admit, err := newAdmission(s.opts, s.world, s.hooks, client)
+	if s.auth, err = newAuthorizer(s.opts, s.world); err != nil {
+		return nil, err
+	}
+	admit, err := s.newAdmission(client, stop)
 	if err != nil {
 		return nil, err
 	}
 	s.definitions = newDefinitions(s.opts.Version)
 	groups := aggregated.NewResourceManager("apis")
+	if err := setPriorities(groups); err != nil {
+		return nil, err
+	}
 	if s.customs, err = s.newCustoms(groups, admit); err != nil {
 		return nil, fmt.Errorf("custom resources: %w", err)
 	}
-	b, err := newBuiltin(s.world, s.loop, s.ips, s.ports, s.tokens, s.opts.Clock)
+	b, err := s.newBuiltin()
 	if err != nil {
 		return nil, err
 	}
@@ -139,6 +150,9 @@ func (s *Server) assemble() (*genericapiserver.GenericAPIServer, error) {
 		return nil, err
 	}
 	if err := b.install(s.builtin); err != nil {
+		return nil, err
+	}
+	if err := s.installAPIServices(); err != nil {
 		return nil, err
 	}
 	prepared := s.builtin.PrepareRun()
@@ -154,8 +168,8 @@ func (s *Server) baseConfig(c *genericapiserver.Config, groups aggregated.Resour
 	c.AggregatedDiscoveryGroupManager = groups
 	c.AdmissionControl = admit
 	c.Authentication.Authenticator = identify()
-	c.Authorization.Authorizer = authorizerfactory.NewAlwaysAllowAuthorizer()
-	c.BuildHandlerChainFunc = leanChain
+	c.Authorization.Authorizer = s.auth
+	c.BuildHandlerChainFunc = s.leanChain
 	c.LongRunningFunc = genericfilters.BasicLongRunningRequestCheck(
 		sets.NewString("watch", "proxy"), sets.NewString("attach", "exec", "proxy", "log", "portforward"))
 	c.EnableProfiling, c.EnableMetrics = false, false
@@ -170,7 +184,7 @@ func (s *Server) newCustoms(groups aggregated.ResourceManager, admit admission.I
 	// A real server still stores CRDs as v1beta1 (k8s.io/kubernetes/pkg/controlplane/apiserver, createAPIExtensionsConfig).
 	hashed := schema.GroupVersion{Group: apiextensionsv1.GroupName, Version: "v1beta1"}
 	c.RESTOptionsGetter = s.restOptions(crdserver.Codecs.LegacyCodec(apiextensionsv1.SchemeGroupVersion), hashed, false)
-	return newCustoms(s.world, c, s.restOptions(unstructured.UnstructuredJSONScheme, nil, true), newConversion(s.opts))
+	return newCustoms(s.world, c, s.restOptions(unstructured.UnstructuredJSONScheme, nil, true), s.opts)
 }
 
 // restOptions stores with one codec for all resources. Of the version, if there is one, discovery tells a hash.
@@ -278,6 +292,10 @@ func (s *Server) get(ctx context.Context, path, accept string) (reply, error) {
 }
 
 func (s *Server) call(ctx context.Context, method, path, accept string, body io.Reader) (reply, error) {
+	return s.callOn(ctx, s.inner, method, path, accept, body)
+}
+
+func (s *Server) callOn(ctx context.Context, h http.Handler, method, path, accept string, body io.Reader) (reply, error) {
 	req, err := http.NewRequestWithContext(ctx, method, s.loop.Host+path, body)
 	if err != nil {
 		return reply{}, err
@@ -285,7 +303,7 @@ func (s *Server) call(ctx context.Context, method, path, accept string, body io.
 	req.Header.Set("Accept", accept)
 	req.Header.Set("Content-Type", "application/json")
 	req.Header.Set("User-Agent", "kube-apiserver")
-	resp, err := s.loop.Transport.RoundTrip(req)
+	resp, err := (&inProcess{handler: func() http.Handler { return h }, context: internal}).RoundTrip(req)
 	if err != nil {
 		return reply{}, err
 	}

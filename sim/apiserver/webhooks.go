@@ -14,7 +14,7 @@ import (
 	"k8s.io/apiserver/pkg/admission"
 	"k8s.io/apiserver/pkg/admission/plugin/webhook/mutating"
 	"k8s.io/apiserver/pkg/admission/plugin/webhook/validating"
-	"k8s.io/apiserver/pkg/authorization/authorizerfactory"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
 	webhookutil "k8s.io/apiserver/pkg/util/webhook"
 	"k8s.io/client-go/kubernetes"
 	restclient "k8s.io/client-go/rest"
@@ -46,7 +46,7 @@ type webhooks struct {
 	valid  *validating.Plugin
 }
 
-func newWebhooks(o Options, world *store.Store, view *hookView, client kubernetes.Interface) (*webhooks, error) {
+func newWebhooks(o Options, world *store.Store, view *hookView, client kubernetes.Interface, allow authorizer.UnconditionalAuthorizer) (*webhooks, error) {
 	w := &webhooks{o: o.Webhooks, view: view}
 	var err error
 	if w.mutate, err = mutating.NewMutatingWebhook(nil); err != nil {
@@ -55,11 +55,10 @@ func newWebhooks(o Options, world *store.Store, view *hookView, client kubernete
 	if w.valid, err = validating.NewValidatingAdmissionWebhook(nil); err != nil {
 		return nil, err
 	}
-	informers := storeInformers{namespaces: namespaces{world: world}, hooks: w.view}
+	informers := newStoreInformers(world, w.view)
 	resolve := func(webhookutil.AuthenticationInfoResolver) webhookutil.AuthenticationInfoResolver {
 		return caller{call: o.Webhooks.Call, now: o.Clock}
 	}
-	allow := authorizerfactory.NewAlwaysAllowAuthorizer()
 	w.mutate.SetExternalKubeClientSet(client)
 	w.mutate.SetExternalKubeInformerFactory(informers)
 	w.mutate.SetAuthenticationInfoResolverWrapper(resolve)

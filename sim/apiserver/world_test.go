@@ -289,7 +289,7 @@ func TestLoadReportsWhatItCannot(t *testing.T) {
 		{schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}, []byte(`{"metadata":{"name":"cm","namespace":"default","resourceVersion":"95"},"data":{"k":"v"}}`)},
 		{widgetGVR, []byte(strings.Replace(strings.Replace(cr, `"a"`, `"c"`, 1), "v1", "v7", 1))},
 		{schema.GroupVersionResource{Group: "example.com", Version: "v7", Resource: "widgets"}, []byte(cr)},
-		{schema.GroupVersionResource{Group: "apiregistration.k8s.io", Version: "v1", Resource: "apiservices"}, []byte(`{"kind":"APIService","metadata":{"name":"x"}}`)},
+		{schema.GroupVersionResource{Group: "metrics.k8s.io", Version: "v1beta1", Resource: "nodes"}, []byte(`{"kind":"NodeMetrics","metadata":{"name":"x"}}`)},
 		{schema.GroupVersionResource{Version: "v1", Resource: "secrets"}, []byte(`{"metadata":`)},
 		{schema.GroupVersionResource{Version: "v1", Resource: "secrets"}, []byte(`{"metadata":{"name":"s","resourceVersion":"x"}}`)},
 	})
@@ -297,7 +297,7 @@ func TestLoadReportsWhatItCannot(t *testing.T) {
 	if !ok || len(failed.Skipped) != 4 || failed.Total != 9 {
 		t.Fatalf("%v", err)
 	}
-	for _, want := range []string{"4 of 9", "apiservices.apiregistration.k8s.io: this API server does not serve the resource", `"x" is not a number`, "not a JSON object", "example.com/v7"} {
+	for _, want := range []string{"4 of 9", "nodes.metrics.k8s.io: this API server does not serve the resource", `"x" is not a number`, "not a JSON object", "example.com/v7"} {
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("no %q in %s", want, err)
 		}
