@@ -4,7 +4,9 @@ import (
 	"encoding/json"
 	"math"
 	"reflect"
+	"slices"
 	"testing"
+	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -101,4 +103,30 @@ func FuzzReadBack(f *testing.F) {
 			t.Errorf("copied as %#v, read back as %#v", got, want)
 		}
 	})
+}
+
+// The times of managedFields are put right in a custom resource as in a typed object.
+func TestRawManagedFields(t *testing.T) {
+	now := time.Date(2021, 5, 4, 10, 0, 0, 0, time.UTC)
+	s := New(Options{Clock: func() time.Time { return now }})
+	recorded, wall := "2019-01-01T00:00:00Z", time.Now().Add(time.Second).UTC().Format(time.RFC3339)
+	u := &unstructured.Unstructured{Object: widgetWith(true)}
+	u.Object["metadata"] = map[string]any{"name": "a", "managedFields": []any{
+		map[string]any{"manager": "old", "time": recorded}, map[string]any{"manager": "new", "time": wall},
+		map[string]any{"manager": "none"}, map[string]any{"manager": "another", "time": wall},
+	}}
+	s.stamp(t.Context(), "/a", false, u)
+	var got []string
+	for _, f := range u.GetManagedFields() {
+		text := f.Manager
+		if f.Time != nil {
+			text += " " + f.Time.UTC().Format(time.RFC3339)
+		}
+		got = append(got, text)
+	}
+	if want := []string{"none", "old " + recorded, "another 2021-05-04T10:00:00Z", "new 2021-05-04T10:00:00Z"}; !slices.Equal(got, want) {
+		t.Errorf("managedFields %q, want %q", got, want)
+	}
+	// Without any.
+	s.stamp(t.Context(), "/a", false, &unstructured.Unstructured{Object: map[string]any{}})
 }

@@ -8,6 +8,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
@@ -60,6 +61,10 @@ func (s *Store) stamp(ctx context.Context, key string, isNew bool, obj runtime.O
 // stampManagedFields also puts the entries into the order that they have by the world's times. They came in
 // that of the wall clock's, and would change places with the next write that changes nothing else.
 func (s *Store) stampManagedFields(m metav1.Object, now metav1.Time) {
+	if u, ok := m.(*unstructured.Unstructured); ok {
+		s.stampRawManagedFields(u, now)
+		return
+	}
 	fields := m.GetManagedFields()
 	stamped := false
 	for i := range fields {
@@ -86,6 +91,40 @@ func entriesInOrder(p, q metav1.ManagedFieldsEntry) int {
 		cmp.Compare(p.Operation, q.Operation), cmp.Compare(seconds(p.Time), seconds(q.Time)),
 		cmp.Compare(p.Manager, q.Manager), cmp.Compare(p.APIVersion, q.APIVersion), cmp.Compare(p.Subresource, q.Subresource),
 	)
+}
+
+// stampRawManagedFields does so without converting the entries back and forth, which would cost a custom resource
+// as much as its encoding.
+func (s *Store) stampRawManagedFields(u *unstructured.Unstructured, now metav1.Time) {
+	metadata, _ := u.Object["metadata"].(map[string]any)
+	entries, _ := metadata["managedFields"].([]any)
+	stamped := false
+	for _, e := range entries {
+		entry, _ := e.(map[string]any)
+		text, _ := entry["time"].(string)
+		if t, err := time.Parse(time.RFC3339, text); err == nil && s.fromWallClock(t) {
+			entry["time"] = now.UTC().Format(time.RFC3339)
+			stamped = true
+		}
+	}
+	if stamped {
+		slices.SortStableFunc(entries, func(a, b any) int { return entriesInOrder(rawEntry(a), rawEntry(b)) })
+	}
+}
+
+// rawEntry is what an entry is sorted by.
+func rawEntry(v any) (e metav1.ManagedFieldsEntry) {
+	m, _ := v.(map[string]any)
+	field := func(name string) string {
+		text, _ := m[name].(string)
+		return text
+	}
+	e.Manager, e.Operation = field("manager"), metav1.ManagedFieldsOperationType(field("operation"))
+	e.APIVersion, e.Subresource = field("apiVersion"), field("subresource")
+	if t, err := time.Parse(time.RFC3339, field("time")); err == nil {
+		e.Time = &metav1.Time{Time: t}
+	}
+	return e
 }
 
 // fromWallClock tells a time read from the wall clock in this process from the world's times and from

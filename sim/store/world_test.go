@@ -485,6 +485,30 @@ func BenchmarkStore(b *testing.B) {
 			f.Restore(snap)
 		}
 	})
+	b.Run("fork", func(b *testing.B) { // and go on in the fork: a snapshot, back to it, a write
+		snap := f.Snapshot()
+		for b.Loop() {
+			f.Restore(snap)
+			f.create(b.Context(), "fork")
+			f.Snapshot()
+		}
+		f.Restore(snap)
+	})
+	b.Run("list-of-a-past-version", func(b *testing.B) {
+		then := f.ResourceVersion()
+		for i := range 100 {
+			f.update("p1", func(p *example.Pod) { p.Labels = map[string]string{"v": fmt.Sprint("past", i)} })
+		}
+		opts := storage.ListOptions{
+			ResourceVersion: fmt.Sprint(then), ResourceVersionMatch: metav1.ResourceVersionMatchExact,
+			Predicate: storage.Everything, Recursive: true,
+		}
+		for b.Loop() {
+			if err := f.pods.GetList(b.Context(), "/pods/", opts, &example.PodList{}); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
 	b.Run("create", func(b *testing.B) {
 		for i := 0; b.Loop(); i++ {
 			f.create(b.Context(), fmt.Sprint("new", i))
