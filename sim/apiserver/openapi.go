@@ -50,7 +50,7 @@ func (s *Server) openAPI(h http.Handler) http.Handler {
 			return
 		}
 		w.Header().Set("Cache-Control", "no-cache, private")
-		w = &timeless{ResponseWriter: w, now: s.opts.Clock()}
+		w = &timeless{ResponseWriter: w, now: s.opts.Clock(), index: path == "/openapi/v3"}
 		r.Header.Del("If-Modified-Since")
 		if path == "/openapi/v2" {
 			d.serve2.ServeHTTP(w, r)
@@ -233,7 +233,8 @@ func (d *documents) join2(docs *crdDocs) (*spec.Swagger, string, error) {
 // timeless puts the world's time where the handlers of documents write the wall clock's.
 type timeless struct {
 	http.ResponseWriter
-	now time.Time
+	now   time.Time
+	index bool // the list of documents
 }
 
 // WriteHeader implements http.ResponseWriter.
@@ -242,6 +243,9 @@ func (w *timeless) WriteHeader(code int) {
 		if h := w.Header(); h.Get(name) != "" {
 			h.Set(name, t.UTC().Format(http.TimeFormat))
 		}
+	}
+	if w.index && code == http.StatusOK {
+		w.Header().Set("Content-Type", "text/plain; charset=utf-8") // kube-aggregator says nothing, and that is what is guessed
 	}
 	w.ResponseWriter.WriteHeader(code)
 }
