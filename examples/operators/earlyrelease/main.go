@@ -3,8 +3,8 @@
 //
 // Its fault: when its cache shows no machines of a Fleet that is being deleted, it takes all of them for given
 // back and removes the finalizer. A cache that lags shows none of the machines that were rented a moment
-// ago either, and then nobody ever gives them back. With --fixed it reads from the API server what it is to
-// rent and what is left to be given back.
+// ago either, and then nobody ever gives them back. With --fixed it asks the API server for each
+// of the machines that the Fleet may have.
 //
 // So it went in pingcap/tidb-operator#6532.
 package main
@@ -46,6 +46,7 @@ const lookAgain = 200 * time.Millisecond
 type FleetReconciler struct {
 	client.Client
 	Reader client.Reader // the cache, or with --fixed the API server
+	Fixed  bool
 }
 
 // Reconcile brings one fleet to its size, or gives all of it back.
@@ -69,12 +70,10 @@ func (r *FleetReconciler) rent(ctx context.Context, fleet *Fleet) error {
 		}
 	}
 	for i := range fleet.Spec.Size {
-		machine := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{
-			Namespace: fleet.Namespace, Name: fmt.Sprintf("machine-%s-%d", fleet.Name, i), Labels: map[string]string{fleetLabel: fleet.Name},
-		}}
-		err := r.Reader.Get(ctx, client.ObjectKeyFromObject(machine), machine)
+		m := machine(fleet, i)
+		err := r.Reader.Get(ctx, client.ObjectKeyFromObject(m), m)
 		if apierrors.IsNotFound(err) {
-			err = r.Create(ctx, machine)
+			err = r.Create(ctx, m)
 		}
 		if err != nil {
 			return fmt.Errorf("rent machine: %w", err)
@@ -96,16 +95,16 @@ func (r *FleetReconciler) release(ctx context.Context, fleet *Fleet) (ctrl.Resul
 	if !controllerutil.ContainsFinalizer(fleet, finalizer) {
 		return ctrl.Result{}, nil
 	}
-	machines := &corev1.ConfigMapList{}
-	if err := r.Reader.List(ctx, machines, client.InNamespace(fleet.Namespace), client.MatchingLabels{fleetLabel: fleet.Name}); err != nil {
+	machines, err := r.machines(ctx, fleet)
+	if err != nil {
 		return ctrl.Result{}, err
 	}
-	for i := range machines.Items {
-		if err := r.Delete(ctx, &machines.Items[i]); client.IgnoreNotFound(err) != nil {
+	for i := range machines {
+		if err := r.Delete(ctx, &machines[i]); client.IgnoreNotFound(err) != nil {
 			return ctrl.Result{}, fmt.Errorf("give machine back: %w", err)
 		}
 	}
-	if len(machines.Items) > 0 {
+	if len(machines) > 0 {
 		return ctrl.Result{RequeueAfter: lookAgain}, nil
 	}
 	before := fleet.DeepCopyObject().(*Fleet)
@@ -114,6 +113,35 @@ func (r *FleetReconciler) release(ctx context.Context, fleet *Fleet) (ctrl.Resul
 		return ctrl.Result{}, fmt.Errorf("remove finalizer: %w", err)
 	}
 	return ctrl.Result{}, nil
+}
+
+// machines are those that the fleet has.
+func (r *FleetReconciler) machines(ctx context.Context, fleet *Fleet) ([]corev1.ConfigMap, error) {
+	if !r.Fixed {
+		list := &corev1.ConfigMapList{}
+		err := r.List(ctx, list, client.InNamespace(fleet.Namespace), client.MatchingLabels{fleetLabel: fleet.Name})
+		return list.Items, err
+	}
+	var all []corev1.ConfigMap
+	for i := range max(fleet.Spec.Size, fleet.Status.Rented) {
+		m := machine(fleet, i)
+		err := r.Reader.Get(ctx, client.ObjectKeyFromObject(m), m)
+		if apierrors.IsNotFound(err) {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, *m)
+	}
+	return all, nil
+}
+
+// machine is one of the fleet's machines.
+func machine(fleet *Fleet, i int64) *corev1.ConfigMap {
+	return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{
+		Namespace: fleet.Namespace, Name: fmt.Sprintf("machine-%s-%d", fleet.Name, i), Labels: map[string]string{fleetLabel: fleet.Name},
+	}}
 }
 
 // givenBack are the events after which there is something to do for a fleet.
@@ -160,7 +188,7 @@ func run(fixed bool, metrics string) error {
 	if err != nil {
 		return err
 	}
-	fleets := &FleetReconciler{Client: mgr.GetClient(), Reader: mgr.GetClient()}
+	fleets := &FleetReconciler{Client: mgr.GetClient(), Reader: mgr.GetClient(), Fixed: fixed}
 	if fixed {
 		fleets.Reader = mgr.GetAPIReader()
 	}
