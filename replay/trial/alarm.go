@@ -42,6 +42,11 @@ func (a *Alarm) Key() string {
 	return strings.TrimSpace(a.Oracle + " " + a.Resource + " " + general(a.Field))
 }
 
+// AtEnd says whether it is that the run ends otherwise than the reference.
+func (a *Alarm) AtEnd() bool {
+	return a.Oracle == oracleMissing || a.Oracle == oracleExtra || a.Oracle == oracleDiffers
+}
+
 // Grave is the order of alarms for people: the worst has the lowest number.
 func (a *Alarm) Grave() int {
 	switch a.Oracle {

@@ -1,18 +1,13 @@
 package trial
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
-	"fmt"
 	"io"
-	"os"
 	"os/exec"
-	"strings"
-	"time"
 
 	"github.com/opreplay/opreplay/internal/cli"
+	"github.com/opreplay/opreplay/internal/workers"
 	"github.com/opreplay/opreplay/replay"
 	"github.com/opreplay/opreplay/sim/fault"
 )
@@ -46,12 +41,6 @@ func (t *Try) UnmarshalJSON(text []byte) error {
 	return err
 }
 
-// answer is what a worker says of a try.
-type answer struct {
-	Outcome *Outcome `json:"outcome,omitempty"`
-	Error   string   `json:"error,omitempty"`
-}
-
 // Serve runs tries for a Pool in another process: it reads them from IN, a JSON value each, and writes what came of
 // each to OUT, until IN ends.
 func Serve(ctx context.Context, o Options, in io.Reader, out io.Writer) error {
@@ -60,22 +49,7 @@ func Serve(ctx context.Context, o Options, in io.Reader, out io.Writer) error {
 		return err
 	}
 	defer r.Close()
-	read, write := json.NewDecoder(in), json.NewEncoder(out)
-	for {
-		var t Try
-		if err := read.Decode(&t); errors.Is(err, io.EOF) {
-			return nil
-		} else if err != nil {
-			return cli.CannotRun(err)
-		}
-		var a answer
-		if a.Outcome, err = r.Run(ctx, t); err != nil {
-			a.Error = err.Error()
-		}
-		if err := write.Encode(a); err != nil {
-			return cli.CannotRun(err)
-		}
-	}
+	return cli.CannotRun(workers.Serve(in, out, func(t Try) (*Outcome, error) { return r.Run(ctx, t) }))
 }
 
 // Pool runs tries side by side: one at a time in this process, the others in processes of their own, since there is
@@ -100,12 +74,12 @@ func NewPool(ctx context.Context, local *Runner, n int, worker func(context.Cont
 	p := &Pool{local: local, cancel: cancel}
 	p.players = []player{here{local}}
 	for range n - 1 {
-		r, err := newRemote(ctx, worker)
+		w, err := workers.Start[Try, *Outcome](worker(ctx))
 		if err != nil {
 			p.Close()
-			return nil, err
+			return nil, cli.CannotRun(err)
 		}
-		p.players = append(p.players, r)
+		p.players = append(p.players, remote{w})
 	}
 	p.idle = make(chan player, len(p.players))
 	for _, x := range p.players {
@@ -150,44 +124,8 @@ func (here) end()                                               {}
 
 // remote is a process that runs tries.
 type remote struct {
-	cmd    *exec.Cmd
-	in     io.WriteCloser
-	read   *json.Decoder
-	write  *json.Encoder
-	stderr bytes.Buffer
+	*workers.Process[Try, *Outcome]
 }
 
-func newRemote(ctx context.Context, worker func(context.Context) *exec.Cmd) (*remote, error) {
-	r := &remote{cmd: worker(ctx)}
-	r.cmd.Cancel = func() error { return r.cmd.Process.Signal(os.Interrupt) } // so that it ends its operators
-	r.cmd.WaitDelay = 10 * time.Second
-	r.cmd.Stderr = &r.stderr
-	var err error
-	if r.in, err = r.cmd.StdinPipe(); err != nil {
-		return nil, cli.CannotRun(err)
-	}
-	out, err := r.cmd.StdoutPipe()
-	if err != nil {
-		return nil, cli.CannotRun(err)
-	}
-	r.read, r.write = json.NewDecoder(out), json.NewEncoder(r.in)
-	return r, cli.CannotRun(r.cmd.Start())
-}
-
-var errWorkerEnded = errors.New("a process that ran plans ended before its time")
-
-func (r *remote) run(_ context.Context, t Try) (*Outcome, error) {
-	var a answer
-	if err := errors.Join(r.write.Encode(t), r.read.Decode(&a)); err != nil {
-		return nil, fmt.Errorf("%w: %w: %s", errWorkerEnded, err, strings.TrimSpace(r.stderr.String()))
-	}
-	if a.Error != "" {
-		return nil, errors.New(a.Error)
-	}
-	return a.Outcome, nil
-}
-
-func (r *remote) end() {
-	_ = r.in.Close() // that is how it is told to end
-	_ = r.cmd.Wait() // what it has to say of that is of no interest
-}
+func (r remote) run(_ context.Context, t Try) (*Outcome, error) { return r.Ask(t) }
+func (r remote) end()                                           { r.End() }
