@@ -9,8 +9,10 @@ import (
 	"net/http"
 
 	corev1 "k8s.io/api/core/v1"
+	schedulingapi "k8s.io/api/scheduling/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
+	schedulingv1 "k8s.io/kubernetes/pkg/apis/scheduling/v1"
 )
 
 // createDefaults makes what every cluster has. Loaded objects of the same names take their places.
@@ -22,6 +24,12 @@ func (s *Server) createDefaults(ctx context.Context) error {
 			TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Namespace"}, ObjectMeta: metav1.ObjectMeta{Name: name},
 		}
 		if err := s.create(ctx, "/api/v1/namespaces", ns); err != nil {
+			return err
+		}
+	}
+	for _, c := range schedulingv1.SystemPriorityClasses() {
+		c.SetGroupVersionKind(schedulingapi.SchemeGroupVersion.WithKind("PriorityClass"))
+		if err := s.create(ctx, "/apis/scheduling.k8s.io/v1/priorityclasses", c); err != nil {
 			return err
 		}
 	}
