@@ -66,8 +66,7 @@ func (g *gen) badQuery() string {
 	return pick(g, "limit=x", "continue=nonsense", "labelSelector=%21%21", "labelSelector=a+in+b", "fieldSelector=%3D%3D", "watch=perhaps",
 		"timeoutSeconds=x", "timeoutSeconds=-5", "resourceVersion=-1", "sendInitialEvents=true", "sendInitialEvents=x", "allowWatchBookmarks=x",
 		"unknown=1", "pretty=1", "includeObject=None", "includeObject=Nothing", "resourceVersionMatch=Exact", "limit=1&limit=2",
-		"continue=eyJ2IjoibWV0YS5rOHMuaW8vdjEiLCJydiI6MSwic3RhcnQiOiJhXHUwMDAwIn0",
-		"continue=eyJ2IjoibWV0YS5rOHMuaW8vdjEiLCJydiI6MSwic3RhcnQiOiJhXHUwMDAwIn0&resourceVersion=5", "shardSelector=x")
+		"continue=eyJ2IjoibWV0YS5rOHMuaW8vdjEiLCJydiI6MCwic3RhcnQiOiJhXHUwMDAwIn0", "continue=eyJ2IjoibWV0YS5rOHMuaW8vdjkiLCJydiI6Nywic3RhcnQiOiJhXHUwMDAwIn0", "continue=eyJ2IjoibWV0YS5rOHMuaW8vdjEiLCJydiI6Nywic3RhcnQiOiIuLi9hXHUwMDAwIn0&resourceVersion=5", "shardSelector=x")
 }
 
 // watch opens a watch that sees what the rest of the sequence does.

@@ -20,7 +20,9 @@ type Known struct {
 var (
 	cell     = regexp.MustCompile(`rows\[\d+\]\.cells\[\d+\]$`)
 	youngAge = regexp.MustCompile(`^(\d+[sm])+$`)
-	dayOld   = regexp.MustCompile(`^(2[34]h|1d)$`)
+	// In paths, and in the names of definitions.
+	componentStatus = regexp.MustCompile(`componentstatuses|io\.k8s\.api\.core\.v1\.Component`)
+	dayOld          = regexp.MustCompile(`^(2[34]h|1d)$`)
 )
 
 // KnownDifferences is the list.
@@ -39,6 +41,49 @@ var KnownDifferences = []Known{
 		},
 		Shows: `{"name":"ages"}
 {"id":1,"area":"known","verb":"get","kind":"namespaces","path":"/api/v1/namespaces/${ns}","accept":"application/json;as=Table;v=v1;g=meta.k8s.io"}`,
+	},
+	{
+		Name: "componentstatuses",
+		Reason: "The resource componentstatuses, deprecated since 1.19, asks etcd, scheduler and controller manager for their health. There are none " +
+			"to ask, so it is not served, and not in discovery and OpenAPI.",
+		Match: func(o *Outcome, d Difference) bool {
+			return componentStatus.MatchString(d.Path) || componentStatus.MatchString(o.Op.Path) ||
+				strings.HasSuffix(d.Path, "resources") && componentStatus.MatchString(text(d.Real)) && !componentStatus.MatchString(text(d.Ours))
+		},
+		Shows: `{"name":"componentstatuses"}
+{"id":1,"area":"known","verb":"list","kind":"componentstatuses","path":"/api/v1/componentstatuses"}
+{"id":2,"area":"known","verb":"get","kind":"discovery","path":"/openapi/v3/api/v1"}`,
+	},
+	{
+		Name: "index",
+		Reason: "GET / lists the paths of a server's own parts, the health of its hooks and caches among them. Ours has fewer parts: no aggregator, " +
+			"no priority and fairness, no metrics.",
+		Match: func(o *Outcome, d Difference) bool { return o.Op.Path == "/" && d.Path == "body.paths" },
+		Shows: `{"name":"index"}
+{"id":1,"area":"known","verb":"get","kind":"discovery","path":"/"}`,
+	},
+	{
+		Name:   "no such document",
+		Reason: "An OpenAPI document that there is not, in a form that there is not, is 404 from the real server's aggregator and 406 from ours, which looks at the form first.",
+		Match: func(o *Outcome, d Difference) bool {
+			return strings.HasPrefix(o.Op.Path, "/openapi/v3/") && o.Real.Code == 404 && o.Ours.Code == 406
+		},
+		Shows: `{"name":"no such document"}
+{"id":1,"area":"known","verb":"get","kind":"discovery","path":"/openapi/v3/apis/nothing/v1","accept":"text/html"}`,
+	},
+	{
+		Name: "token errors",
+		Reason: "A TokenReview of a token for another audience says in status.error what each of the real server's token authenticators thinks; " +
+			"ours has one for service accounts, so it says less.",
+		Match: func(o *Outcome, d Difference) bool {
+			real, _ := d.Real.(string)
+			ours, _ := d.Ours.(string)
+			return strings.HasSuffix(d.Path, "status.error") && strings.HasPrefix(o.Op.Kind, "tokenreviews") && real == "[invalid bearer token, "+ours+"]"
+		},
+		Shows: `{"name":"token errors"}
+{"id":1,"area":"known","verb":"create","kind":"serviceaccounts","method":"POST","path":"/api/v1/namespaces/${ns}/serviceaccounts","type":"application/json","body":"{\"metadata\":{\"name\":\"sa\"}}"}
+{"id":2,"area":"known","verb":"token","kind":"serviceaccounts","method":"POST","path":"/api/v1/namespaces/${ns}/serviceaccounts/sa/token","type":"application/json","body":"{\"spec\":{\"audiences\":[\"other\"]}}"}
+{"id":3,"area":"known","verb":"create","kind":"tokenreviews.authentication.k8s.io","method":"POST","path":"/apis/authentication.k8s.io/v1/tokenreviews","type":"application/json","body":"{\"spec\":{\"token\":\"${2.status.token}\"}}"}`,
 	},
 }
 

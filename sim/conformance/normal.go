@@ -93,13 +93,12 @@ func (n *normal) generated(op *Op, a *Answer) {
 		return
 	}
 	prefix := asked.Metadata.GenerateName
-	obj, _ := a.Object.(map[string]any)
-	for _, in := range []string{"metadata", "details"} {
-		m, _ := obj[in].(map[string]any)
-		name, _ := m["name"].(string)
-		if rest, ok := strings.CutPrefix(name, prefix); ok && prefix != "" && len(rest) == 5 {
-			n.names[name] = prefix + "<5>"
-		}
+	if prefix == "" {
+		return
+	}
+	// The characters are those of k8s.io/apimachinery/pkg/util/rand.
+	for _, name := range regexp.MustCompile(regexp.QuoteMeta(prefix)+`[bcdfghjklmnpqrstvwxz2456789]{5}\b`).FindAllString(string(a.Body), -1) {
+		n.names[name] = prefix + "<5>"
 	}
 }
 
@@ -149,8 +148,10 @@ func (n *normal) walk(v any, key string, list bool) any {
 		for i, x := range v {
 			out[i] = n.walk(x, key, false)
 		}
-		if key == "managedFields" {
-			// Entries of one second are in no particular order, and what is one second is chance.
+		switch key {
+		case "managedFields", "resourceRules", "nonResourceRules":
+			// Managers of one second are in no particular order, and what is one second is chance. The rules
+			// that a user has are collected from maps.
 			sort.Slice(out, func(i, j int) bool { return text(out[i]) < text(out[j]) })
 		}
 		return out
@@ -196,14 +197,20 @@ func first(known map[string]string, value, what string) string {
 }
 
 var (
-	uuidForm  = regexp.MustCompile(`[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}`)
-	timeForm  = regexp.MustCompile(`\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z`)
-	ipForm    = regexp.MustCompile(`\b10\.0\.0\.\d+\b`)
-	hostForm  = regexp.MustCompile(`127\.0\.0\.1:\d+`)
+	uuidForm = regexp.MustCompile(`[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}`)
+	timeForm = regexp.MustCompile(`\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z`)
+	ipForm   = regexp.MustCompile(`\b10\.0\.0\.\d+\b`)
+	hostForm = regexp.MustCompile(`127\.0\.0\.1:\d+`)
+	// Of OpenAPI documents, which are compared themselves.
+	hashForm  = regexp.MustCompile(`hash=[0-9A-F]{32,}`)
 	tokenForm = regexp.MustCompile(`\beyJ[\w-]+\.[\w-]+\.[\w-]+\b`)
+	// Which of several errors an apply reports depends on the order of a map.
+	typedError = regexp.MustCompile(`(?s)^(failed to create typed patch object \(.*?\):) .*`)
+	// Where the history of a server begins is its own affair.
+	tooOld = regexp.MustCompile(`(too old resource version: \d+) \(\d+\)`)
 	// Where messages have resourceVersions in them.
 	inMessage = regexp.MustCompile(`(ResourceVersion in precondition: |ResourceVersion in object meta: |ResourceVersion in record \(|` +
-		`resource version: \d+ \(|, current: |resourceVersion\\*":\\*")(\d+)`)
+		`, current: |resourceVersion\\*":\\*")(\d+)`)
 )
 
 func (n *normal) text(s, key string, list bool) string {
@@ -217,20 +224,18 @@ func (n *normal) text(s, key string, list bool) string {
 	if key == "message" {
 		s = inMessage.ReplaceAllStringFunc(s, func(m string) string {
 			p := inMessage.FindStringSubmatch(m)
-			return p[1] + n.rank(p[2], !strings.HasPrefix(p[1], "resource version") && !strings.HasPrefix(p[1], ", current"))
+			return p[1] + n.rank(p[2], !strings.HasPrefix(p[1], ", current"))
 		})
 		s = sorted(s)
-		if strings.HasPrefix(s, "failed to create typed patch object") {
-			lines := strings.Split(s, "\n")
-			sort.Strings(lines[1:])
-			s = strings.Join(lines, "\n")
-		}
+		s = typedError.ReplaceAllString(s, "$1 …")
+		s = tooOld.ReplaceAllString(s, "$1 (…)")
 	}
 	return s
 }
 
 // plain puts right what may stand anywhere in a text.
 func (n *normal) plain(s string) string {
+	s = hashForm.ReplaceAllString(s, "hash=…")
 	s = tokenForm.ReplaceAllString(s, "<token>")
 	s = uuidForm.ReplaceAllStringFunc(s, func(u string) string { return first(n.uids, u, "uid") })
 	s = timeForm.ReplaceAllStringFunc(s, n.time)

@@ -157,6 +157,8 @@ func decode(contentType string, body []byte) any {
 		}
 	case media == runtime.ContentTypeProtobuf:
 		return fromProtobuf(body)
+	case media == "text/plain" && bytes.HasPrefix(body, []byte("{")):
+		return parse(body) // the list of OpenAPI documents is called that
 	}
 	return nil
 }
