@@ -82,7 +82,7 @@ type connection struct {
 	maps    corev1client.ConfigMapInterface
 }
 
-func connect(b *testing.B, s *server) *connection {
+func connect(b testing.TB, s *server) *connection {
 	b.Helper()
 	client, err := rest.HTTPClientFor(s.config)
 	if err != nil {
@@ -263,7 +263,7 @@ type listener struct {
 	finished chan struct{}
 }
 
-func listen(b *testing.B, w watch.Interface) *listener {
+func listen(b testing.TB, w watch.Interface) *listener {
 	l := &listener{sent: map[string]time.Time{}, finished: make(chan struct{})}
 	go func() {
 		defer close(l.finished)
@@ -277,7 +277,7 @@ func listen(b *testing.B, w watch.Interface) *listener {
 	return l
 }
 
-func (l *listener) arrived(b *testing.B, obj runtime.Object) {
+func (l *listener) arrived(b testing.TB, obj runtime.Object) {
 	now := time.Now()
 	m, err := meta.Accessor(obj)
 	if err != nil {

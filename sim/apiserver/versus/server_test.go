@@ -79,7 +79,7 @@ func serve() error {
 }
 
 // ours starts our server.
-func ours(b *testing.B) *server {
+func ours(b testing.TB) *server {
 	b.Helper()
 	begin := time.Now()
 	cmd := exec.Command(os.Args[0])
@@ -108,7 +108,7 @@ func ours(b *testing.B) *server {
 }
 
 // theirs starts etcd and kube-apiserver.
-func theirs(b *testing.B) *server {
+func theirs(b testing.TB) *server {
 	b.Helper()
 	if _, err := livecluster.Binaries(b.Context(), nil, livecluster.Etcd, livecluster.APIServer); err != nil {
 		b.Fatal(err) // built before the clock starts
@@ -127,7 +127,7 @@ func theirs(b *testing.B) *server {
 }
 
 // cpu is the CPU time that the server has used, user and system.
-func (s *server) cpu(b *testing.B) time.Duration {
+func (s *server) cpu(b testing.TB) time.Duration {
 	var ticks int64
 	for _, pid := range s.pids {
 		text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
@@ -148,7 +148,7 @@ func (s *server) cpu(b *testing.B) time.Duration {
 }
 
 // memory is the resident memory of the server in MiB.
-func (s *server) memory(b *testing.B) float64 {
+func (s *server) memory(b testing.TB) float64 {
 	kb := 0.0
 	for _, pid := range s.pids {
 		text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))

@@ -43,6 +43,29 @@ var kinds = map[string]func(*connection) kind{
 	"configmap": (*connection).configMap,
 }
 
+// TestOurs has the benchmark's client do a little of everything, so that it does not rot between benchmarks.
+func TestOurs(t *testing.T) {
+	const objects = 4
+	s := ours(t)
+	c := connect(t, s)
+	r := &results{map[line]*run{}, map[line][]time.Duration{}}
+	for name := range kinds {
+		for _, workers := range []int{1, 8} {
+			measure(t, s, c, name, workers, objects, r)
+		}
+	}
+	each(func(at line) {
+		if at.verb == "watch" {
+			if n := len(r.latency[at]); n != 2*objects {
+				t.Errorf("%v: %d events, want one for each create and update: %d", at, n, 2*objects)
+			}
+		} else if r.runs[at] == nil || r.runs[at].ops < 1 {
+			t.Errorf("%v was not measured", at)
+		}
+	})
+	table(io.Discard, r, r)
+}
+
 // BenchmarkVersus prints the table; see the package's documentation.
 func BenchmarkVersus(b *testing.B) {
 	rounds, objects := number(b, "VERSUS_ROUNDS", 3), number(b, "VERSUS_OBJECTS", 400)
@@ -83,7 +106,7 @@ func BenchmarkVersus(b *testing.B) {
 	b.ReportMetric(dearest, "max-cpu-ratio")
 }
 
-func number(b *testing.B, env string, fallback int) int {
+func number(b testing.TB, env string, fallback int) int {
 	text := os.Getenv(env)
 	if text == "" {
 		return fallback
@@ -96,7 +119,7 @@ func number(b *testing.B, env string, fallback int) int {
 }
 
 // measure does all verbs once for each object.
-func measure(b *testing.B, s *server, c *connection, name string, workers, objects int, r *results) {
+func measure(b testing.TB, s *server, c *connection, name string, workers, objects int, r *results) {
 	ctx, cancel := context.WithCancel(b.Context())
 	defer cancel()
 	k := kinds[name](c)

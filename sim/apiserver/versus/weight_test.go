@@ -48,7 +48,7 @@ func BenchmarkWeight(b *testing.B) {
 const opsim = "github.com/opreplay/opreplay/cmd/opsim"
 
 // output runs a command and gives its output.
-func output(b *testing.B, cmd *exec.Cmd) string {
+func output(b testing.TB, cmd *exec.Cmd) string {
 	b.Helper()
 	var problems strings.Builder
 	cmd.Stderr = &problems
@@ -59,7 +59,7 @@ func output(b *testing.B, cmd *exec.Cmd) string {
 	return string(out)
 }
 
-func mebibytes(b *testing.B, file string) float64 {
+func mebibytes(b testing.TB, file string) float64 {
 	b.Helper()
 	info, err := os.Stat(file)
 	if err != nil {
@@ -70,7 +70,7 @@ func mebibytes(b *testing.B, file string) float64 {
 
 // startOpsim starts an empty world and gives the seconds until it says where it listens, and what it used until
 // then: CPU seconds, memory.
-func startOpsim(b *testing.B, binary string) (seconds, cpu, memory float64) {
+func startOpsim(b testing.TB, binary string) (seconds, cpu, memory float64) {
 	b.Helper()
 	begin := time.Now()
 	cmd := exec.CommandContext(b.Context(), binary, "serve", "--writable", "-o", "json")
@@ -94,7 +94,7 @@ func startOpsim(b *testing.B, binary string) (seconds, cpu, memory float64) {
 }
 
 // coldBuild builds opsim with an empty cache and gives the CPU seconds.
-func coldBuild(b *testing.B, cache string) float64 {
+func coldBuild(b testing.TB, cache string) float64 {
 	b.Helper()
 	cmd := exec.CommandContext(b.Context(), "nice", "-n", "19", "go", "build", "-o", os.DevNull, opsim)
 	cmd.Env = append(os.Environ(), "GOCACHE="+cache)
