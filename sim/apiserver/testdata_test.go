@@ -1,5 +1,11 @@
 package apiserver
 
+const (
+	deployPath    = "/apis/apps/v1/namespaces/default/deployments"
+	configMapPath = "/api/v1/namespaces/default/configmaps"
+	jsonType      = "application/json"
+)
+
 const widgetCRD = `
 apiVersion: apiextensions.k8s.io/v1
 kind: CustomResourceDefinition
