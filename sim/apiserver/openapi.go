@@ -50,13 +50,19 @@ func (s *Server) openAPI(h http.Handler) http.Handler {
 			return
 		}
 		w.Header().Set("Cache-Control", "no-cache, private")
-		w = &timeless{ResponseWriter: w, now: s.opts.Clock(), index: path == "/openapi/v3"}
+		answer := &timeless{ResponseWriter: w, now: s.opts.Clock(), index: path == "/openapi/v3"}
+		w = answer
 		r.Header.Del("If-Modified-Since")
 		if path == "/openapi/v2" {
 			d.serve2.ServeHTTP(w, r)
 			return
 		}
 		h.ServeHTTP(w, r)
+		if !answer.wrote {
+			// There is no such document. The handler says nothing then; kube-aggregator says that.
+			w.Header().Del("Vary")
+			w.WriteHeader(http.StatusNotFound)
+		}
 	})
 }
 
@@ -235,10 +241,12 @@ type timeless struct {
 	http.ResponseWriter
 	now   time.Time
 	index bool // the list of documents
+	wrote bool
 }
 
 // WriteHeader implements http.ResponseWriter.
 func (w *timeless) WriteHeader(code int) {
+	w.wrote = true
 	for name, t := range map[string]time.Time{"Last-Modified": w.now, "Expires": w.now.AddDate(1, 0, 0)} {
 		if h := w.Header(); h.Get(name) != "" {
 			h.Set(name, t.UTC().Format(http.TimeFormat))
