@@ -24,7 +24,7 @@ func (s *Server) leanChain(h http.Handler, c *genericapiserver.Config) http.Hand
 	if s.opts.RBAC {
 		h = filters.WithAuthorization(h, c.Authorization.Authorizer, c.Serializer)
 	}
-	h = impersonation.WithImpersonation(h, c.Authorization.Authorizer, c.Serializer)
+	h = impersonation.WithConstrainedImpersonation(h, c.Authorization.Authorizer, c.Serializer)
 	h = filters.WithAuthentication(h, c.Authentication.Authenticator, filters.Unauthorized(c.Serializer), nil, nil)
 	h = filters.WithWarningRecorder(h)
 	h = filters.WithCacheControl(h)
