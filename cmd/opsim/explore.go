@@ -76,15 +76,15 @@ func (f *trialFlags) options(dir string) (o trial.Options, err error) {
 }
 
 // command is the opsim replay that shows a try again.
-func (f *trialFlags) command(dir string) func(trial.Try, string) string {
-	return func(t trial.Try, plan string) string {
+func (f *trialFlags) command(dir string) func(trial.Try, []string, string) string {
+	return func(t trial.Try, names []string, plan string) string {
 		words := []string{"opsim", "replay", dir}
 		r := &f.replay
-		for _, op := range r.operators {
-			words = append(words, "--operator", op)
-		}
-		for i := 2; i <= t.Replicas; i++ {
-			for _, op := range r.operators {
+		for i := 1; i <= max(t.Replicas, 1); i++ {
+			for n, op := range r.operators {
+				if t.Replicas > 1 { // their names, which the plan may use, are not those that replay would give
+					op = named(names[n], i, op)
+				}
 				words = append(words, "--operator", op)
 			}
 		}
@@ -114,6 +114,17 @@ func (f *trialFlags) command(dir string) func(trial.Try, string) string {
 		words = append(words, "--live", "--settle", f.settle.String(), "--plan", plan)
 		return shellWords(words)
 	}
+}
+
+// named is an --operator with the name of its i-th replica.
+func named(name string, i int, op string) string {
+	if before, command, ok := strings.Cut(op, "="); ok && before == name {
+		op = command
+	}
+	if i > 1 {
+		name = fmt.Sprintf("%s-%d", name, i)
+	}
+	return name + "=" + op
 }
 
 // shellWords writes words as a POSIX shell reads them.

@@ -113,7 +113,7 @@ func (f *shrinkFlags) run(cmd *cobra.Command, dir string) error {
 		return err
 	}
 	progress.Done()
-	return f.print(cmd, dir, source, small)
+	return f.print(cmd, dir, source, runner.Session().Names(), small)
 }
 
 // of is the run as a try, and the recording that it is of.
@@ -163,14 +163,14 @@ func (f *shrinkFlags) shrink(ctx context.Context, runner *trial.Runner, t trial.
 	return r, err
 }
 
-func (f *shrinkFlags) print(cmd *cobra.Command, dir, source string, r *found) error {
+func (f *shrinkFlags) print(cmd *cobra.Command, dir, source string, names []string, r *found) error {
 	if r.File = f.out; r.File == "" {
 		r.File = strings.TrimSuffix(filepath.Base(filepath.Clean(dir)), ".optrace") + "-small.yaml"
 	}
 	if err := os.WriteFile(r.File, []byte(r.Try.Plan.String()), 0o600); err != nil {
 		return cli.CannotRun(err)
 	}
-	r.Command = f.command(source)(r.Try, r.File)
+	r.Command = f.command(source)(r.Try, names, r.File)
 	w := cmd.OutOrStdout()
 	if f.output == "json" {
 		if err := cli.WriteJSON(w, r); err != nil {

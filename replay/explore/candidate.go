@@ -36,7 +36,7 @@ var kinds = []struct {
 	turn int
 }{
 	{KindCrash, 2}, {KindRefuse, 3}, {KindHold, 2}, {KindView, 2}, {KindMerge, 2}, {KindCut, 1}, {KindLost, 1},
-	{KindSwap, 1}, {KindRestart, 1}, {KindLeader, 1}, {KindClock, 1}, {KindThreads, 1},
+	{KindSwap, 1}, {KindRestart, 1}, {KindLeader, 2}, {KindClock, 1}, {KindThreads, 1},
 }
 
 // candidate is a plan that may be run.
@@ -225,27 +225,27 @@ func conflicts(w *call) bool {
 	return w.Verb == "update" || w.Verb != "create" && hasVersion(w.RequestBody)
 }
 
-// leaderPause is longer than a lease lasts, and than another replica waits for it.
-const leaderPause = 25 * time.Second
+// leaderPause is longer than the lease lasts, and than another replica waits for it.
+func (l *list) leaderPause() time.Duration { return l.leases + l.leases/2 + 2*time.Second }
 
 func (l *list) leaders(kept []*call) {
-	if !l.leases {
+	if l.leases == 0 {
 		return
 	}
 	// Whichever of two replicas leads: it cannot renew its lease any more.
 	for _, client := range []string{l.operators[0], l.operators[0] + "-2"} {
 		for _, code := range []string{"500", "403"} {
-			l.addTry(KindLeader, "renew"+code, trial.Try{Replicas: 2, Plan: &fault.Plan{Seed: l.seed, Faults: []fault.Fault{
+			l.addTry(KindLeader, "renew"+client+code, trial.Try{Replicas: 2, Plan: &fault.Plan{Seed: l.seed, Faults: []fault.Fault{
 				&fault.Answer{Request: fault.Selector{Verb: "UPDATE", Resource: "leases"}, Client: client, Code: code},
 			}}})
 		}
 	}
 	for _, w := range kept {
 		for _, process := range []string{operator, l.operators[0] + "-2"} {
-			pause := &fault.Pause{Process: process, From: w.selector(), For: leaderPause}
+			pause := &fault.Pause{Process: process, From: w.selector(), For: l.leaderPause()}
 			l.addTry(KindLeader, process+l.class(w), trial.Try{Plan: &fault.Plan{Seed: l.seed, Faults: []fault.Fault{pause}}, Replicas: 2})
 		}
-		l.add(KindLeader, "alone "+l.class(w), &fault.Pause{Process: operator, From: w.selector(), For: leaderPause})
+		l.add(KindLeader, "alone "+l.class(w), &fault.Pause{Process: operator, From: w.selector(), For: l.leaderPause()})
 	}
 }
 

@@ -11,19 +11,9 @@ import (
 	"github.com/opreplay/opreplay/traces"
 )
 
-// How long a process is shown the past when it comes back. Where it has to wait for the lease of the one before,
-// that is longer than it may have to wait.
-const (
-	viewLasts      = 5 * time.Second
-	viewLastsLease = 25 * time.Second
-)
-
-func (l *list) viewLasts() time.Duration {
-	if l.leases {
-		return viewLastsLease
-	}
-	return viewLasts
-}
+// viewLasts is how long a process is shown the past when it comes back, on top of what it may have to wait for the
+// lease of the one before.
+const viewLasts = 5 * time.Second
 
 // views restart the operator on the state in which a thing was when a write that may depend on it was made, at a
 // time when the thing has changed since.
@@ -81,7 +71,7 @@ func (l *list) viewsOf(w *call, t *thing) {
 		at := l.quiet(t.states[j].at)
 		l.add(KindView, fmt.Sprint(n, w.Verb, resourceOf(&t.id), l.class(w)), &fault.Restart{
 			Process: operator, At: fault.Moment{Time: at}, Comeback: fault.Comeback{
-				RestartAfter: fault.DefaultRestart, For: l.viewLasts(),
+				RestartAfter: fault.DefaultRestart, For: viewLasts + l.leases,
 				View: fault.View{Resource: resourceOf(&t.id), Name: t.id.Name, Namespace: t.id.Namespace, Call: w.selector()},
 			},
 		})

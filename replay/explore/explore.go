@@ -47,7 +47,8 @@ type Options struct {
 	// NoShrink leaves the plans as they were found.
 	NoShrink bool
 	// Command is how the user calls opsim replay for this recording and operator, up to the plan.
-	Command func(t trial.Try, planFile string) string
+	// NAMES are the operators' processes, which a plan may name.
+	Command func(t trial.Try, names []string, planFile string) string
 	// Progress shows a line on a terminal.
 	Progress *cli.Progress
 }
@@ -472,7 +473,7 @@ func (c *campaign) finish(ctx context.Context, runner *trial.Runner, i int, g *G
 		}
 	}
 	if c.o.Command != nil {
-		g.Command = c.o.Command(t, g.File)
+		g.Command = c.o.Command(t, runner.Session().Names(), g.File)
 	}
 	if c.o.Keep == "" {
 		return nil

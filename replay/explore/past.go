@@ -24,7 +24,7 @@ type past struct {
 	events    []*event
 	things    map[string]*thing // by key
 	span      time.Duration
-	leases    bool
+	leases    time.Duration   // how long the operator's lease lasts; 0: it has none
 	clients   map[string]bool // resources that the operator watches
 	pruned    map[string]int
 }
@@ -135,7 +135,9 @@ func (p *past) readCalls(rows []traces.Record) {
 		if slices.Contains(p.operators, r.Process) && (p.zero == 0 || r.Start < p.zero) {
 			p.zero = r.Start
 		}
-		p.leases = p.leases || r.Resource == "leases" && r.Verb != "list" && r.Verb != "watch" && slices.Contains(p.operators, r.Process)
+		if r.Resource == "leases" && isWrite(r.Verb) && slices.Contains(p.operators, r.Process) {
+			p.leases = max(p.leases, leaseLasts(r.RequestBody))
+		}
 		if isWrite(r.Verb) && !strings.Contains(r.Query, "dryRun=") {
 			all = append(all, r)
 		}
@@ -158,6 +160,20 @@ func (p *past) readCalls(rows []traces.Record) {
 			p.writes = append(p.writes, c)
 		}
 	}
+}
+
+// leaseLasts is how long the holder of a lease keeps it without renewing it; 15 s, as in client-go, if a write of it
+// does not say so.
+func leaseLasts(body string) time.Duration {
+	var o struct {
+		Spec struct {
+			LeaseDurationSeconds int `json:"leaseDurationSeconds"`
+		} `json:"spec"`
+	}
+	if json.Unmarshal([]byte(body), &o) != nil || o.Spec.LeaseDurationSeconds <= 0 {
+		return 15 * time.Second
+	}
+	return time.Duration(o.Spec.LeaseDurationSeconds) * time.Second
 }
 
 func newCall(r *traces.Request) *call {

@@ -1,6 +1,7 @@
 package trial
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -36,7 +37,11 @@ func (r *Runner) judge(ctx context.Context, ref *Reference, p *played) ([]Alarm,
 		return nil, err
 	}
 	all = append(all, found...)
-	slices.SortStableFunc(all, func(a, b Alarm) int { return a.Grave() - b.Grave() })
+	// Of the fields that differ, a time says least.
+	dull := func(a *Alarm) int {
+		return len(a.Expected+a.Got) - len(strings.ReplaceAll(a.Expected+a.Got, aTime, ""))
+	}
+	slices.SortStableFunc(all, func(a, b Alarm) int { return cmp.Or(a.Grave()-b.Grave(), dull(&a)-dull(&b)) })
 	return all, nil
 }
 
