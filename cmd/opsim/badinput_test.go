@@ -66,6 +66,7 @@ func TestBadUsage(t *testing.T) {
 		{"serve, moment of nothing", []string{"serve", "--writable", "--at", "5"}, []string{"--at 5", "TRACE"}},
 		{"serve, moment that is none", []string{"serve", trace, "--at", "noon"}, []string{"--at noon"}},
 		{"serve, moment after the end", []string{"serve", trace, "--at", "101"}, []string{"--at 101", "1 to 100"}},
+		{"serve, version that is none", []string{"serve", trace, "--kubernetes", "newest"}, []string{"--kubernetes", "newest"}},
 		{"serve, address that is none", []string{"serve", trace, "--listen", "nowhere"}, []string{"--listen", "nowhere"}},
 		{"serve, kubeconfig that is there", []string{"serve", trace, "--kubeconfig", badPlan}, []string{badPlan, "is there already"}},
 		{"serve, assets and a trace", []string{"serve", trace, "--assets", out}, []string{"--assets"}},

@@ -68,9 +68,12 @@ func TestEnvtest(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	alice, err := kubernetes.NewForConfigOrDie(user.Config()).AuthenticationV1().SelfSubjectReviews().
-		Create(t.Context(), &authenticationv1.SelfSubjectReview{}, metav1.CreateOptions{})
-	if err != nil || alice.Status.UserInfo.Username != "alice" || !slices.Contains(alice.Status.UserInfo.Groups, "staff") {
-		t.Errorf("alice is %v, %v", alice, err)
+	alice := kubernetes.NewForConfigOrDie(user.Config())
+	who, err := alice.AuthenticationV1().SelfSubjectReviews().Create(t.Context(), &authenticationv1.SelfSubjectReview{}, metav1.CreateOptions{})
+	if err != nil || who.Status.UserInfo.Username != "alice" || !slices.Contains(who.Status.UserInfo.Groups, "staff") {
+		t.Errorf("alice is %v, %v", who, err)
+	}
+	if _, err := alice.CoreV1().ConfigMaps("default").Get(t.Context(), "a", metav1.GetOptions{}); !apierrors.IsForbidden(err) {
+		t.Errorf("alice, who has no role, reads: %v, want 403", err)
 	}
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"crypto/rand"
 	"encoding/binary"
 	"encoding/json"
@@ -13,6 +14,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/util/version"
 
 	"github.com/opreplay/opreplay/cmd/opsim/internal/standin"
 	"github.com/opreplay/opreplay/internal/cli"
@@ -24,8 +26,8 @@ import (
 
 // serveFlags are the flags of opsim serve.
 type serveFlags struct {
-	at, listen, kubeconfig, assets, output string
-	writable                               bool
+	at, listen, kubeconfig, assets, output, version string
+	writable                                        bool
 }
 
 func newServeCmd() *cobra.Command {
@@ -62,6 +64,7 @@ starts, so that other people's test suites run on this API server.`,
 	fl := cmd.Flags()
 	fl.StringVar(&f.at, "at", "", "the moment: a row number, a time as 2026-01-31T12:00:00Z, or a time since the trace's beginning as 90s (default: its end)")
 	fl.BoolVar(&f.writable, "writable", false, "a live world that can be changed")
+	fl.StringVar(&f.version, "kubernetes", "", "version of Kubernetes to be, as v1.20.0: an older one also serves what was removed since (default: the recorded cluster's)")
 	fl.StringVar(&f.listen, "listen", "127.0.0.1:0", "address to listen on; one that is not on the loopback interface lets others reach the cluster")
 	fl.StringVar(&f.kubeconfig, "kubeconfig", "", "new file for the kubeconfig, which goes when the serving ends (default: one in a temporary folder)")
 	fl.StringVar(&f.assets, "assets", "", "put stand-ins for kube-apiserver and etcd into this folder, and serve nothing")
@@ -76,6 +79,9 @@ func (f *serveFlags) run(cmd *cobra.Command, args []string) error {
 		}
 		return f.writeAssets(cmd)
 	}
+	if _, err := version.ParseSemantic(f.version); f.version != "" && err != nil {
+		return cli.Usagef("--kubernetes %s: want a version such as %s", f.version, apiserver.DefaultVersion)
+	}
 	if len(args) == 0 && !f.writable {
 		return cli.Usagef("nothing to serve: name a TRACE, or have an empty world by --writable")
 	}
@@ -83,12 +89,14 @@ func (f *serveFlags) run(cmd *cobra.Command, args []string) error {
 		return cli.Usagef("--at %s is a moment of a TRACE: name one", f.at)
 	}
 	var past *replay.Past
-	o := apiserver.Options{Seed: worldSeed()}
+	o := apiserver.Options{Seed: worldSeed(), RBAC: true, Version: f.version}
 	if len(args) == 1 {
+		var recorded string
 		var err error
-		if past, o.Version, err = f.read(cmd, args[0]); err != nil {
+		if past, recorded, err = f.read(cmd, args[0]); err != nil {
 			return err
 		}
+		o.Version = cmp.Or(f.version, recorded)
 	}
 	return f.serve(cmd, args, past, o)
 }
@@ -117,7 +125,7 @@ func (f *serveFlags) serve(cmd *cobra.Command, args []string, past *replay.Past,
 	defer l.Close() //nolint:errcheck // closed already when it was served
 	serving := serve.Options{}
 	if f.writable {
-		o.Live, o.Webhooks = true, serve.Webhooks()
+		o.Live, o.Webhooks, o.EnableAdmission = true, serve.Webhooks(), []string{apiserver.PluginStorageProtection}
 	} else {
 		serving.ReadOnly = "this is the past, which cannot be changed; opsim serve --writable makes a live world of it"
 		o.Clock = standing(past.Time)

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -63,7 +64,7 @@ with it.`,
 	fl.StringVar(&f.files.ClientCA, "client-ca-file", "", "authority of client certificates")
 	fl.StringVar(&f.tokens, "token-auth-file", "", "static tokens, as token,user,uid,\"group,group\"")
 	fl.BoolVar(&f.files.Anonymous, "anonymous-auth", true, "take who shows nothing for system:anonymous")
-	fl.StringSliceVar(&f.authorize, "authorization-mode", []string{"AlwaysAllow"}, "RBAC, AlwaysAllow or AlwaysDeny")
+	fl.StringSliceVar(&f.authorize, "authorization-mode", []string{"AlwaysAllow"}, "RBAC: what roles and bindings allow; anything else: everything is allowed")
 	fl.StringSliceVar(&f.issuers, "service-account-issuer", nil, "who issues service account tokens")
 	fl.StringSliceVar(&f.keys, "service-account-key-file", nil, "public keys of service account tokens")
 	fl.StringVar(&f.signer, "service-account-signing-key-file", "", "private key of service account tokens")
@@ -92,6 +93,7 @@ func (f *apiServerFlags) run(ctx context.Context) error {
 	server, err := apiserver.New(ctx, apiserver.Options{
 		Seed: seed(), Live: true, ServiceCIDR: cidr, Address: l.Addr().String(),
 		Webhooks: serve.Webhooks(), Tokens: tokens, Log: os.Stderr,
+		RBAC: slices.Contains(f.authorize, "RBAC"), EnableAdmission: []string{apiserver.PluginStorageProtection},
 	})
 	if err != nil {
 		return cli.CannotRun(err)
