@@ -1,3 +1,5 @@
+//go:build unix
+
 package explore
 
 import (
@@ -8,6 +10,9 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/opreplay/opreplay/replay"
 	"github.com/opreplay/opreplay/replay/cases"
@@ -215,6 +220,20 @@ func TestInvariants(t *testing.T) {
 	}
 }
 
+// cpu is what this process and its children that have ended have used.
+func cpu(b *testing.B) time.Duration {
+	b.Helper()
+	var sum time.Duration
+	for _, who := range []int{unix.RUSAGE_SELF, unix.RUSAGE_CHILDREN} {
+		var u unix.Rusage
+		if err := unix.Getrusage(who, &u); err != nil {
+			b.Fatal(err)
+		}
+		sum += time.Duration(u.Utime.Nano() + u.Stime.Nano())
+	}
+	return sum
+}
+
 // BenchmarkExplore: what a plan costs on a server that is warm, with one worker.
 func BenchmarkExplore(b *testing.B) {
 	needVirtual(b)
@@ -235,7 +254,7 @@ func BenchmarkExplore(b *testing.B) {
 			}
 			plans, _ := enumerate(read(ref.Rows, runner.Session().Names()), 0, DefaultBudget)
 			var c trial.Cost
-			n := 0
+			n, began := 0, cpu(b)
 			for b.Loop() {
 				out, err := runner.Run(b.Context(), plans[n%len(plans)].Try)
 				if err != nil {
@@ -246,6 +265,9 @@ func BenchmarkExplore(b *testing.B) {
 				c.Wall += out.Cost.Wall
 			}
 			b.ReportMetric(float64(n)/c.Wall.Minutes(), "plans/min")
+			used := (cpu(b) - began).Seconds() / float64(n)
+			b.ReportMetric(used*1e3, "cpu-ms/plan") // of this process and the operators
+			b.ReportMetric(60/used, "plans/min/core")
 			b.ReportMetric(c.Start.Seconds()*1e3/float64(n), "start-ms/plan")
 			b.ReportMetric(c.Sync.Seconds()*1e3/float64(n), "sync-ms/plan")
 			b.ReportMetric(c.Run.Seconds()*1e3/float64(n), "run-ms/plan")
