@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"sync/atomic"
 	"time"
 	"unsafe"
 
@@ -29,6 +30,7 @@ type Sampler struct {
 	events []int
 	ring   *ringbuf.Reader
 	record ringbuf.Record
+	empty  atomic.Int64 // when Next last found nothing left, on CLOCK_MONOTONIC
 }
 
 // NewSampler loads the program and begins to sample, for the time being nobody.
@@ -119,8 +121,10 @@ func (s *Sampler) Next(ctx context.Context) (*Sample, error) {
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
+		before := Monotonic()
 		s.ring.SetDeadline(time.Now().Add(look))
 		if err := s.ring.ReadInto(&s.record); errors.Is(err, os.ErrDeadlineExceeded) {
+			s.empty.Store(int64(before))
 			continue
 		} else if err != nil {
 			return nil, err
@@ -128,6 +132,9 @@ func (s *Sampler) Next(ctx context.Context) (*Sample, error) {
 		return parseSample(s.record.RawSample)
 	}
 }
+
+// Seen is the time on CLOCK_MONOTONIC up to which Next has returned all that there was.
+func (s *Sampler) Seen() time.Duration { return time.Duration(s.empty.Load()) }
 
 // Counted is how many samples were taken since the start, and how many of them were lost since the ring
 // buffer was full.

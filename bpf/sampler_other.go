@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"runtime"
+	"time"
 )
 
 // ErrUnsupported says that this machine is none that programs can be watched on.
@@ -21,4 +22,5 @@ func (*Sampler) Follow(int) (bool, error)               { return false, errUnsup
 func (*Sampler) Unfollow(int) error                     { return errUnsupported }
 func (*Sampler) Next(context.Context) (*Sample, error)  { return nil, errUnsupported }
 func (*Sampler) Counted() (taken, lost uint64, _ error) { return 0, 0, errUnsupported }
+func (*Sampler) Seen() time.Duration                    { return 0 }
 func (*Sampler) Close() error                           { return nil }

@@ -44,6 +44,7 @@ struct event {
 	u64 status;      // of a response; 0 for an error
 	s64 body;        // length that the request claims to have, -1 unknown
 	u64 body_read;   // how much of it follows in BODY records
+	u64 receiver;    // the first register: the method's receiver at its entry
 	u32 len[3];      // full lengths of the texts
 	u32 stack_bytes; // addresses that follow
 	u8 text[3][TEXT];
@@ -253,6 +254,7 @@ int at_site(struct pt_regs *ctx)
 	if (t->known)
 		e->goid = word(e->g + t->g_id);
 	e->caller = word(ctx->sp);
+	e->receiver = ctx->ax;
 	for (int i = 0; i < 2; i++) {
 		if (s->arg[i] != NONE)
 			e->arg[i] = reg(e, s->arg[i]);

@@ -45,8 +45,10 @@ type Event struct {
 	Namespace, Name string
 	// Controller is the controller's name where a reconcile of controller-runtime's starts.
 	Controller string
-	After      time.Duration // of AddAfter and Return
-	Failed     bool          // of Return: the reconciler returned an error
+	// Queue is the address of the queue, of Add and its kin and of Done: it tells queues apart.
+	Queue  uint64
+	After  time.Duration // of AddAfter and Return
+	Failed bool          // of Return: the reconciler returned an error
 
 	Method, Path, Query string // of Request
 	// Body is what the request carries, where it was found in memory; BodyLength is what it says to carry,
@@ -71,9 +73,9 @@ const (
 
 	maxText   = 511
 	textBytes = 512
-	lenAt     = 88
-	stackAt   = 100
-	textAt    = 104
+	lenAt     = 96
+	stackAt   = 108
+	textAt    = 112
 	eventHead = textAt + 3*textBytes
 	bodyHead  = 24
 )
@@ -128,6 +130,9 @@ func (r rawEvent) event(s site) (*Event, error) {
 		e.Namespace, e.Name, e.Controller = texts[0], texts[1], texts[2]
 		if s.strings == 1 {
 			e.Namespace, e.Name = "", texts[0]
+		}
+		if s.kind != Start {
+			e.Queue = r.u64(88)
 		}
 		s.schedule(e, r.u64(48), r.u64(56))
 	}

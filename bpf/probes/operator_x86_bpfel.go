@@ -37,6 +37,7 @@ type operatorEvent struct {
 	Status     uint64
 	Body       int64
 	BodyRead   uint64
+	Receiver   uint64
 	Len        [3]uint32
 	StackBytes uint32
 	Text       [3][512]uint8

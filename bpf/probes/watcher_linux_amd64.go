@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"sync/atomic"
 	"time"
 
 	"github.com/cilium/ebpf"
@@ -28,6 +29,8 @@ type Watcher struct {
 	record  ringbuf.Record
 	sites   []site
 	bodies  bodies
+	version string       // of the Go release that built the binary
+	empty   atomic.Int64 // when Next last found nothing left, on CLOCK_MONOTONIC
 }
 
 // Attach puts probes into the binary at PATH, whose tables are B. All processes that run this very file pass
@@ -41,7 +44,7 @@ func Attach(b *symbols.Binary, path string) (_ *Watcher, err error) {
 		return nil, err
 	}
 	defer func() { _ = f.Close() }()
-	w := &Watcher{}
+	w := &Watcher{version: b.GoVersion}
 	if w.sites, err = sites(b, f); err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
@@ -127,7 +130,7 @@ func (w *Watcher) Sites() []string {
 // Follow watches the process PID from now on. Goroutine numbers and queries of URLs are known if KNOWN comes
 // back true, else the Go release that built it is not one that we know the structures of.
 func (w *Watcher) Follow(pid int) (known bool, err error) {
-	l, known := symbols.LayoutOf(symbols.GoVersion(pid))
+	l, known := symbols.LayoutOf(w.version)
 	t := operatorTarget{G_id: l.GID, UrlQuery: l.URLRawQuery}
 	if known {
 		t.Known = 1
@@ -150,8 +153,10 @@ func (w *Watcher) Next(ctx context.Context) (*Event, error) {
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
+		before := bpf.Monotonic()
 		w.ring.SetDeadline(time.Now().Add(look))
 		if err := w.ring.ReadInto(&w.record); errors.Is(err, os.ErrDeadlineExceeded) {
+			w.empty.Store(int64(before))
 			continue
 		} else if err != nil {
 			return nil, err
@@ -161,6 +166,9 @@ func (w *Watcher) Next(ctx context.Context) (*Event, error) {
 		}
 	}
 }
+
+// Seen is the time on CLOCK_MONOTONIC up to which Next has returned all that there was.
+func (w *Watcher) Seen() time.Duration { return time.Duration(w.empty.Load()) }
 
 // take reads a record. There is no event where it is a part of a body.
 func (w *Watcher) take(r rawEvent) (*Event, error) {

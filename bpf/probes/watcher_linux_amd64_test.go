@@ -2,6 +2,7 @@ package probes
 
 import (
 	"bufio"
+	"context"
 	"fmt"
 	"io"
 	"os"
@@ -9,7 +10,9 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
+	"time"
 	"unsafe"
 
 	"github.com/google/go-cmp/cmp"
@@ -17,6 +20,34 @@ import (
 	"github.com/opreplay/opreplay/bpf"
 	"github.com/opreplay/opreplay/bpf/symbols"
 )
+
+// folder has what the tests build.
+var folder string
+
+func TestMain(m *testing.M) {
+	code := 1
+	var err error
+	if folder, err = os.MkdirTemp("", "probes-"); err == nil {
+		code = m.Run()
+		err = os.RemoveAll(folder)
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		code = 1
+	}
+	os.Exit(code)
+}
+
+// built compiles testdata/guest, once for all tests.
+var built = sync.OnceValues(func() (string, error) {
+	path := filepath.Join(folder, "guest")
+	build := exec.Command("go", "build", "-ldflags=-s -w", "-o", path, "./testdata/guest")
+	build.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := build.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("go build: %w\n%s", err, out)
+	}
+	return path, nil
+})
 
 // guest runs testdata/guest, stripped, watched before it begins.
 type guest struct {
@@ -32,11 +63,9 @@ func startGuest(t *testing.T) *guest {
 	if err := bpf.Check(false); err != nil {
 		t.Skipf("SKIPPED: %v", err)
 	}
-	path := filepath.Join(t.TempDir(), "guest")
-	build := exec.Command("go", "build", "-ldflags=-s -w", "-o", path, "./testdata/guest")
-	build.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("go build: %v\n%s", err, out)
+	path, err := built()
+	if err != nil {
+		t.Fatal(err)
 	}
 	cmd := exec.Command(path)
 	stdin, err := cmd.StdinPipe()
@@ -141,6 +170,56 @@ func TestSeesQueuesAndCalls(t *testing.T) {
 	}
 }
 
+// A queue's additions and the end of the work on its keys name one and the same queue, and no other one.
+func TestTellsQueuesApart(t *testing.T) {
+	queues := map[string]map[uint64]bool{}
+	for _, e := range startGuest(t).events(t) {
+		if e.Kind != Add && e.Kind != Done {
+			continue
+		}
+		if queues[e.Name] == nil {
+			queues[e.Name] = map[uint64]bool{}
+		}
+		queues[e.Name][e.Queue] = true
+	}
+	all := map[uint64]bool{}
+	for name, addresses := range queues {
+		if len(addresses) != 1 {
+			t.Errorf("%s: in queues %v", name, addresses)
+		}
+		for a := range addresses {
+			if a == 0 || all[a] {
+				t.Errorf("%s: in queue %#x, as others are", name, a)
+			}
+			all[a] = true
+		}
+	}
+	if len(all) != 4 {
+		t.Errorf("%d queues", len(all))
+	}
+}
+
+// What Next has returned when there was nothing left is all that happened before.
+func TestSaysUpToWhenItHasSeen(t *testing.T) {
+	g := startGuest(t)
+	events := g.events(t)
+	last := events[len(events)-1].Time
+	ctx, cancel := context.WithCancel(t.Context())
+	go func() {
+		for g.Seen() <= last {
+			<-time.After(time.Millisecond)
+		}
+		cancel()
+	}()
+	for {
+		if e, err := g.Next(ctx); err != nil {
+			return
+		} else if e.Time < g.Seen() {
+			t.Errorf("%s at %s, when all up to %s was seen", e.Kind, e.Time, g.Seen())
+		}
+	}
+}
+
 func TestNamesTheLineThatCalls(t *testing.T) {
 	g := startGuest(t)
 	var request, add bool
@@ -191,6 +270,7 @@ func TestRecordLayout(t *testing.T) {
 		"event.text":   {unsafe.Offsetof(e.Text), textAt},
 		"event.status": {unsafe.Offsetof(e.Status), 64},
 		"event.body":   {unsafe.Offsetof(e.Body), 72},
+		"event.queue":  {unsafe.Offsetof(e.Receiver), 88},
 		"event head":   {unsafe.Offsetof(e.Stack), eventHead},
 		"body head":    {unsafe.Offsetof(b.Data), bodyHead},
 		"body.off":     {unsafe.Offsetof(b.Off), 20},

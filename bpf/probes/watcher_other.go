@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"runtime"
+	"time"
 
 	"github.com/opreplay/opreplay/bpf/symbols"
 )
@@ -22,6 +23,7 @@ func (*Watcher) Sites() []string                      { return nil }
 func (*Watcher) Follow(int) (bool, error)             { return false, errUnsupported }
 func (*Watcher) Unfollow(int) error                   { return errUnsupported }
 func (*Watcher) Next(context.Context) (*Event, error) { return nil, errUnsupported }
+func (*Watcher) Seen() time.Duration                  { return 0 }
 func (*Watcher) Close() error                         { return nil }
 
 // Counted is all 0 here.

@@ -42,6 +42,11 @@ func OpenProcess(pid int) (*Process, error) {
 	if err != nil {
 		return nil, err
 	}
+	return b.Process(pid)
+}
+
+// Process is the process PID, which runs the program B.
+func (b *Binary) Process(pid int) (*Process, error) {
 	p := &Process{Binary: b, pid: pid, cache: map[uint64][]traces.Frame{}}
 	if err := p.readMaps(); err != nil {
 		return nil, err

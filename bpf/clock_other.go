@@ -1,0 +1,10 @@
+//go:build !linux
+
+package bpf
+
+import "time"
+
+var start = time.Now()
+
+// Monotonic is a time that only ever grows.
+func Monotonic() time.Duration { return time.Since(start) }
