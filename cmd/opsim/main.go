@@ -40,6 +40,7 @@ Exit codes: 0 fine; 1 findings or differences; 2 usage or bad input; 3 could not
 		newReplayCmd(),
 		newExploreCmd(),
 		newShrinkCmd(),
+		newTestCmd(),
 		newAnalyzeCmd(),
 		newServeCmd(),
 		newVersionCmd(),

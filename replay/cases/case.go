@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 
 	"go.yaml.in/yaml/v3"
@@ -23,18 +24,26 @@ const FileName = "case.yaml"
 
 // Case is one regression case.
 type Case struct {
-	// Dir is the case's folder, to which its paths are relative.
-	Dir string `yaml:"-"`
+	// Dir is the case's folder, to which its paths are relative; Name is what it is called in reports.
+	Dir  string `yaml:"-"`
+	Name string `yaml:"-"`
+	// About says in a line what it is about.
+	About string `yaml:"about,omitempty"`
 	// Operator is the command: the program and its arguments, {kubeconfig} for the kubeconfig's path. A program
 	// with a slash in it is looked for from where opsim is started.
 	Operator []string `yaml:"operator,flow"`
 	Env      []string `yaml:"env,omitempty"`
 	// Trace is the recording's folder.
 	Trace string `yaml:"trace"`
-	// Plan alters the run.
-	Plan Plan `yaml:"plan"`
-	// Seed takes the place of the plan's, unless it is 0.
+	// Recorded tells the operator's recorded calls, where the recording does not.
+	Recorded *Recorded `yaml:"recorded,omitempty"`
+	// Plan alters the run; without one it is as recorded.
+	Plan Plan `yaml:"plan,omitempty"`
+	// Seed is that of the unaltered run, and of a plan that says none.
 	Seed uint64 `yaml:"seed,omitempty"`
+	// Start and InCluster are as in replay.Options.
+	Start     time.Time `yaml:"start,omitempty"`
+	InCluster string    `yaml:"inCluster,omitempty"`
 	// Threads, Procs, Replicas and Without are as in trial.Try.
 	Threads  string  `yaml:"threads,omitempty"`
 	Procs    int     `yaml:"procs,omitempty"`
@@ -51,9 +60,19 @@ type Case struct {
 // Expect is what has to come of a case.
 type Expect struct {
 	// Findings are the alarms that there must be, and no others; none if it is empty.
-	Findings []Finding `yaml:"findings"`
+	Findings []Finding `yaml:"findings" json:"findings"`
+	// Unmatched are the parts of the plan that are expected to meet nothing, as reports print them.
+	Unmatched []string `yaml:"unmatched,omitempty" json:"unmatched,omitempty"`
 	// Final says how the cluster is left.
-	Final Final `yaml:"final,omitempty"`
+	Final Final `yaml:"final,omitempty" json:"final"`
+}
+
+// Recorded is a replay.Identity.
+type Recorded struct {
+	Process       string   `yaml:"process,omitempty"`
+	UserAgents    []string `yaml:"userAgents,omitempty,flow"`
+	Users         []string `yaml:"users,omitempty,flow"`
+	FieldManagers []string `yaml:"fieldManagers,omitempty,flow"`
 }
 
 // Final is how a run leaves the cluster, compared to the unaltered run.
@@ -64,13 +83,31 @@ const (
 	FinalAny     Final = "" // it does not matter
 	FinalSame    Final = "same"
 	FinalDiffers Final = "differs"
+	// finalUnknown is of a run whose end could not be compared.
+	finalUnknown Final = "not compared"
 )
 
-// Finding is an alarm whatever object it is about: see trial.Alarm.
+// Finding is an alarm whatever object it is about: see trial.Alarm. One that is expected without a resource or a
+// field means any.
 type Finding struct {
-	Oracle   string `yaml:"oracle"`
-	Resource string `yaml:"resource,omitempty"`
-	Field    string `yaml:"field,omitempty"`
+	Oracle   string `yaml:"oracle" json:"oracle"`
+	Resource string `yaml:"resource,omitempty" json:"resource,omitempty"`
+	Field    string `yaml:"field,omitempty" json:"field,omitempty"`
+}
+
+// String is its form in a line.
+func (f Finding) String() string {
+	return strings.Join(strings.Fields(f.Oracle+" "+f.Resource+" "+f.Field), " ")
+}
+
+// means says whether an expected finding is this one.
+func (f Finding) means(seen Finding) bool {
+	return f.Oracle == seen.Oracle && (f.Resource == "" || f.Resource == seen.Resource) && (f.Field == "" || f.Field == seen.Field)
+}
+
+// expected says whether one of the findings that are expected is this one.
+func (e *Expect) expected(seen Finding) bool {
+	return slices.ContainsFunc(e.Findings, func(f Finding) bool { return f.means(seen) })
 }
 
 // FindingOf is the finding that an alarm is.
@@ -106,6 +143,9 @@ func (p *Plan) UnmarshalYAML(n *yaml.Node) error {
 	return err
 }
 
+// IsZero is for omitempty.
+func (p Plan) IsZero() bool { return p == Plan{} }
+
 // Load reads the case in a folder.
 func Load(dir string) (*Case, error) {
 	file := filepath.Join(dir, FileName)
@@ -115,7 +155,7 @@ func Load(dir string) (*Case, error) {
 	} else if err != nil {
 		return nil, cli.CannotRun(err)
 	}
-	c := &Case{Dir: dir}
+	c := &Case{Dir: dir, Name: nameOf(dir)}
 	d := yaml.NewDecoder(bytes.NewReader(text))
 	d.KnownFields(true)
 	if err := d.Decode(c); err != nil {
@@ -134,9 +174,22 @@ func (c *Case) check(file string) error {
 		return cli.Usagef("%s: final is %q; want same or differs", file, c.Expect.Final)
 	case !slices.Contains([]string{"", string(replay.ThreadsFIFO), string(replay.ThreadsSeeded)}, c.Threads):
 		return cli.Usagef("%s: threads is %q; want fifo or seeded", file, c.Threads)
+	case !slices.Contains([]string{"", "auto", "true", "false"}, c.InCluster):
+		return cli.Usagef("%s: inCluster is %q; want true, false or auto", file, c.InCluster)
+	}
+	if slices.ContainsFunc(c.Expect.Findings, func(f Finding) bool { return f.Oracle == "" }) {
+		return cli.Usagef("%s: a finding without oracle; want such as {oracle: missing, resource: services}", file)
 	}
 	_, err := c.Try()
 	return err
+}
+
+// nameOf is what a case in a folder is called if nothing else is said.
+func nameOf(dir string) string {
+	if abs, err := filepath.Abs(dir); err == nil {
+		dir = abs
+	}
+	return filepath.Base(dir)
 }
 
 // Try is the run of the case.
@@ -154,7 +207,7 @@ func (c *Case) Try() (t trial.Try, err error) {
 	if t.Plan, err = fault.Parse(file, text); err != nil {
 		return t, err
 	}
-	if c.Seed != 0 {
+	if t.Plan.Seed == 0 {
 		t.Plan.Seed = c.Seed
 	}
 	return t, nil

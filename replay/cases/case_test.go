@@ -31,7 +31,7 @@ func TestSavedIsLoaded(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := *c
-	want.Dir, want.Trace, want.Plan = dir, "trace.optrace", Plan{File: "plan.yaml"}
+	want.Dir, want.Name, want.Trace, want.Plan = dir, "one", "trace.optrace", Plan{File: "plan.yaml"}
 	if !reflect.DeepEqual(*got, want) {
 		t.Errorf("loaded %+v, want %+v", *got, want)
 	}
