@@ -5,9 +5,11 @@ import (
 	"fmt"
 	"maps"
 	"reflect"
+	"slices"
 	"strconv"
 	"unicode/utf8"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 )
@@ -20,7 +22,7 @@ import (
 // decoding tells.
 func (r *resource) readsBackAs(obj runtime.Object, plain []byte) runtime.Object {
 	u, ok := obj.(*unstructured.Unstructured)
-	if !ok || !unconverted(u, plain) {
+	if !ok || !unconverted(u, plain) || applied(u) {
 		return nil
 	}
 	copied, ok := readBack(u.Object)
@@ -32,6 +34,16 @@ func (r *resource) readsBackAs(obj runtime.Object, plain []byte) runtime.Object 
 		r.verify(back, plain)
 	}
 	return back
+}
+
+// applied tells whether somebody applied some of u. What is applied is pruned by the schema only when it is read.
+func applied(u *unstructured.Unstructured) bool {
+	m, _ := u.Object["metadata"].(map[string]any)
+	entries, _ := m["managedFields"].([]any)
+	return slices.ContainsFunc(entries, func(e any) bool {
+		entry, _ := e.(map[string]any)
+		return entry["operation"] == string(metav1.ManagedFieldsOperationApply)
+	})
 }
 
 // verify panics if a copy is not what decoding gives.
