@@ -74,7 +74,6 @@ type World struct {
 // New makes a world with an empty agenda. From the first one on this process collects its garbage less often, unless
 // GOGC is set.
 func New(o Options) *World {
-	collectLess()
 	if o.MaxItems == 0 {
 		o.MaxItems = 1_000_000
 	}
