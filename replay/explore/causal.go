@@ -198,8 +198,17 @@ func (l *list) mergesFrom(all []*event, i int) {
 
 // cuts end a watch at an event, with a new list and without.
 func (l *list) cuts() {
+	// The end of an object first: it is what a list cannot show.
+	events := slices.Clone(l.events)
+	ends := func(e *event) int {
+		if e.Type == string(traces.Deleted) {
+			return 0
+		}
+		return 1
+	}
+	slices.SortStableFunc(events, func(a, b *event) int { return ends(a) - ends(b) })
 	for _, gone := range []bool{true, false} {
-		for _, e := range l.events {
+		for _, e := range events {
 			l.add(KindCut, fmt.Sprint(gone, e.Type, e.resource(), e.byOp), &fault.Cut{
 				Watch: e.resource(), Client: operator, From: e.selector(), Gone: gone, Broken: !gone,
 			})

@@ -19,7 +19,6 @@ import (
 	"time"
 
 	"github.com/opreplay/opreplay/internal/cli"
-	"github.com/opreplay/opreplay/replay/cases"
 	"github.com/opreplay/opreplay/replay/shrink"
 	"github.com/opreplay/opreplay/replay/trial"
 )
@@ -122,7 +121,7 @@ func Run(ctx context.Context, o Options) (*Result, error) {
 	if err := o.complete(); err != nil {
 		return nil, err
 	}
-	c := &campaign{o: o, began: time.Now(), rows: map[int]Row{}, keys: map[string]bool{}, result: &Result{Out: o.Out, Budget: o.Budget, Workers: o.Workers}}
+	c := &campaign{o: o, began: time.Now(), rows: map[int]Row{}, keys: map[string]bool{}, result: &Result{Out: o.Out, Budget: o.Budget, Workers: o.Workers, Groups: []*Group{}}}
 	defer o.Progress.Done()
 	if err := c.settle(); err != nil {
 		return nil, err
@@ -156,6 +155,9 @@ func (o *Options) complete() error {
 	}
 	if o.Shards < 0 || o.Shard < 0 || o.Shard > o.Shards || o.Shards > 0 && o.Shard == 0 {
 		return cli.Usagef("--shard %d/%d: want I/N with I from 1 to N", o.Shard, o.Shards)
+	}
+	if o.Keep != "" && len(o.Trial.Replay.Operators) != 1 {
+		return cli.Usagef("--keep: a case has one operator, and there are %d", len(o.Trial.Replay.Operators))
 	}
 	if o.Workers == 0 {
 		o.Workers = runtime.NumCPU()
@@ -478,25 +480,5 @@ func (c *campaign) finish(ctx context.Context, runner *trial.Runner, i int, g *G
 	if c.o.Keep == "" {
 		return nil
 	}
-	return c.keep(i, g, t)
-}
-
-// keep makes a regression case of a group. It expects what is, for somebody to see.
-func (c *campaign) keep(i int, g *Group, t trial.Try) error {
-	o := &c.o.Trial
-	k := &cases.Case{
-		Operator: o.Replay.Operators[0].Command, Env: o.Replay.Env, Plan: cases.Plan{Inline: t.Plan.String()},
-		Threads: string(t.Threads), Procs: t.Procs, Replicas: t.Replicas, Without: t.Without, Settle: o.Settle, Bound: o.Bound, Invariants: o.Invariants,
-		Expect: cases.Expect{Findings: []cases.Finding{}, Final: cases.FinalAny},
-	}
-	alarms := append([]trial.Alarm{g.Alarm}, g.Also...)
-	if g.Small != nil {
-		alarms = g.Small.Alarms
-	}
-	for _, a := range alarms {
-		if f := cases.FindingOf(&a); !slices.Contains(k.Expect.Findings, f) {
-			k.Expect.Findings = append(k.Expect.Findings, f)
-		}
-	}
-	return k.Save(filepath.Join(c.o.Keep, fmt.Sprintf("finding-%d", i+1)), o.Replay.Trace.Dir())
+	return c.keep(ctx, runner, i, t)
 }

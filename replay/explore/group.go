@@ -76,6 +76,7 @@ func group(rows []Row) ([]*Group, error) {
 		}
 	}
 	g.followers(all)
+	g.fates(all)
 	return g.collect(all), nil
 }
 
@@ -142,6 +143,23 @@ func (g *grouper) followers(all []sighting) {
 				first = k
 			}
 			g.join(first, k)
+		}
+	}
+}
+
+// fates joins what becomes of the objects of one resource: that one is missing, is there twice or was made again depends
+// on when the same thing happened.
+func (g *grouper) fates(all []sighting) {
+	first := map[string]string{} // by resource
+	for _, s := range all {
+		for _, a := range s.alarms {
+			if !a.Fate() {
+				continue
+			}
+			if first[a.Resource] == "" {
+				first[a.Resource] = a.Key()
+			}
+			g.join(first[a.Resource], a.Key())
 		}
 	}
 }

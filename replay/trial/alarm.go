@@ -64,3 +64,12 @@ func (a *Alarm) Grave() int {
 	}
 	return 4
 }
+
+// Fate says whether the alarm is about whether an object is there.
+func (a *Alarm) Fate() bool {
+	switch a.Oracle {
+	case oracleMissing, oracleExtra, oracleRemade, oracleTwice:
+		return true
+	}
+	return false
+}
