@@ -30,7 +30,7 @@ func (s *Server) version(h http.Handler) http.Handler {
 	}
 	body, err := json.MarshalIndent(info, "", "  ")
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.URL.Path != "/version" || err != nil {
+		if r.URL.Path != "/version" || r.Method != http.MethodGet || err != nil {
 			h.ServeHTTP(w, r)
 			return
 		}
