@@ -26,13 +26,12 @@ type ground struct {
 	note   string                           // on what the server does not have
 }
 
-func newGround(ctx context.Context, start time.Time, script *Script) (*ground, error) {
+func newGround(ctx context.Context, start time.Time, script *Script, o apiserver.Options) (*ground, error) {
 	g := &ground{start: start}
 	var err error
 	// What is there before a run is the same for all seeds, so that runs of different ones can share it.
-	if g.server, err = apiserver.New(ctx, apiserver.Options{
-		Clock: g.now, Webhooks: apiserver.Webhooks{Serves: g.serves, Call: cluster.CallWebhook, Convert: g.convert},
-	}); err != nil {
+	o.Clock, o.Webhooks = g.now, apiserver.Webhooks{Serves: g.serves, Call: cluster.CallWebhook, Convert: g.convert}
+	if g.server, err = apiserver.New(ctx, o); err != nil {
 		return nil, err
 	}
 	if g.note, err = load(ctx, g.server, script); err != nil {

@@ -26,9 +26,14 @@ type Operator struct {
 	Identity Identity
 }
 
-// user is the name under which it calls, and its groups.
-func (op *Operator) user() apiserver.User {
-	if u := op.Identity.user(); u != "" {
+// user is the name under which it calls, and its groups. Under RBAC a service account has its own alone.
+func (op *Operator) user(rbac bool) apiserver.User {
+	u := op.Identity.user()
+	sa, known := cluster.ParseServiceAccount(u)
+	switch {
+	case rbac && known:
+		return apiserver.User{Name: u, Groups: []string{"system:serviceaccounts", "system:serviceaccounts:" + sa.Namespace}}
+	case u != "":
 		return apiserver.User{Name: u, Groups: []string{"system:serviceaccounts", "system:masters"}}
 	}
 	return apiserver.Admin

@@ -4,7 +4,10 @@ import (
 	"io"
 	"time"
 
+	utilversion "k8s.io/apimachinery/pkg/util/version"
+
 	"github.com/opreplay/opreplay/internal/cli"
+	"github.com/opreplay/opreplay/sim/apiserver"
 	"github.com/opreplay/opreplay/sim/fault"
 	"github.com/opreplay/opreplay/sim/process/virtual"
 	"github.com/opreplay/opreplay/traces"
@@ -65,11 +68,25 @@ type Options struct {
 	// Room is how much longer a run may take than its Options say (Variant.More).
 	Room time.Duration
 
+	// RBAC has an operator that was recorded as a service account need a permission for each call, by the
+	// recorded roles and bindings; else it may do everything. Others and outsiders may in any case.
+	RBAC bool
+
 	// InCluster says whether the operators find the API server as a pod does, in virtual time; "" is
 	// InClusterAuto.
 	InCluster InCluster
 
 	fellBack error // why ClockAuto is not ClockVirtual
+}
+
+// server is the API server that the recording asks for: the versions that it serves are those of the recorded
+// cluster's age.
+func (o *Options) server() apiserver.Options {
+	so := apiserver.Options{RBAC: o.RBAC, Version: o.Trace.Manifest().Cluster.Version}
+	if _, err := utilversion.ParseGeneric(so.Version); err != nil {
+		so.Version = "" // not recorded
+	}
+	return so
 }
 
 // Clock is what the operator of a run lives by.

@@ -1,6 +1,7 @@
 package replay
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -129,7 +130,7 @@ func (r *run) create() error {
 	}
 	w, err := traces.Create(r.o.Out, traces.Manifest{
 		Created: r.clock.Now(), Tool: r.o.Tool, Source: "sim",
-		Cluster:    traces.Cluster{Version: apiserver.DefaultVersion},
+		Cluster:    traces.Cluster{Version: cmp.Or(r.o.server().Version, apiserver.DefaultVersion)},
 		Operators:  r.operators(nil),
 		Resources:  source.Resources,
 		Namespaces: source.Namespaces,
@@ -223,7 +224,9 @@ func (r *run) ended(op *Operator, exit process.Exit) OperatorResult {
 // serve starts the API server in the state in which the operator found the cluster.
 func (r *run) serve(ctx context.Context) error {
 	r.gateway = newGateway(fault.NewMachine(r.o.Plan, fault.Options{Operator: r.ops[0].Name}), newHints(r.script.Writes), r.decide)
-	s, err := apiserver.New(ctx, apiserver.Options{Seed: r.o.Plan.Seed, Clock: r.clock.Now, Gate: r.gateway})
+	o := r.o.server()
+	o.Seed, o.Clock, o.Gate = r.o.Plan.Seed, r.clock.Now, r.gateway
+	s, err := apiserver.New(ctx, o)
 	if err != nil {
 		return err
 	}
@@ -285,7 +288,7 @@ const outsider = "kubernetes-admin"
 
 func (r *run) userOf(q *http.Request) string {
 	if op := r.ops.named(processOf(q.Context())); op != nil {
-		return op.user().Name
+		return op.user(r.o.RBAC).Name
 	}
 	return outsider
 }
@@ -322,7 +325,7 @@ func (r *run) open(ctx context.Context, op *Operator) (*door, error) {
 		server: &http.Server{
 			Handler: http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
 				ctx := withProcess(q.Context(), op.Name)
-				handler.ServeHTTP(w, q.WithContext(apiserver.WithUser(ctx, op.user())))
+				handler.ServeHTTP(w, q.WithContext(apiserver.WithUser(ctx, op.user(r.o.RBAC))))
 			}),
 			ReadHeaderTimeout: time.Minute,
 			ErrorLog:          log.New(io.Discard, "", 0),

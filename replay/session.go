@@ -132,7 +132,7 @@ func (s *Session) prepared(ctx context.Context, seed uint64) (*ground, error) {
 		return s.ground, nil
 	}
 	s.o.Progress.Set("starting the API server with %d objects", len(s.script.Initial))
-	g, err := newGround(ctx, s.start, s.script)
+	g, err := newGround(ctx, s.start, s.script, s.o.server())
 	if err != nil {
 		return nil, err
 	}

@@ -182,7 +182,7 @@ func (v *virtualRun) say(n, kind, subject, rule string) {
 
 // client is who a process is to the API server.
 func (v *virtualRun) client(p *virtual.Process) front.Client {
-	u := v.processes[p.Spec().Name].op.user()
+	u := v.processes[p.Spec().Name].op.user(v.o.RBAC)
 	return front.Client{Process: p.Spec().Name, User: u.Name, Groups: u.Groups}
 }
 

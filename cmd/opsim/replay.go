@@ -33,7 +33,7 @@ type replayFlags struct {
 	check                                        int
 	limit, maxGap, settle, patience, gracePeriod time.Duration
 	without                                      []int64
-	failOnDivergence, verbose, steps, live       bool
+	failOnDivergence, verbose, steps, live, rbac bool
 	worker                                       bool
 	changed                                      func(flag string) bool // says which flags are there
 }
@@ -100,6 +100,7 @@ made again or new ones made, with --check when runs differ; 2 bad input; 3 the r
 	fl.DurationVar(&f.settle, "settle", replay.DefaultSettle, "go on for this long after the recording's time is over")
 	fl.DurationVar(&f.patience, "patience", 0, "how long a change waits for the operator's recorded writes before it (0: not at all; default 5s, with faults in the plan 0)")
 	fl.DurationVar(&f.gracePeriod, "grace", replay.DefaultGrace, "time between SIGTERM and SIGKILL at the end")
+	fl.BoolVar(&f.rbac, "rbac", false, "let an operator that was recorded as a service account do what the recorded roles allow it, and no more")
 	fl.BoolVar(&f.live, "live", false, "have the cluster start processes again that end, and delete objects whose owners are gone (as in opsim explore)")
 	fl.Int64SliceVar(&f.without, "without", nil, "leave out the outsiders' changes with these recorded seqs")
 	fl.StringArrayVar(&f.env, "env", nil, "KEY=VALUE for the operator's environment; may come several times")
@@ -202,7 +203,7 @@ func (f *replayFlags) given(flag string) bool { return f.changed != nil && f.cha
 func (f *replayFlags) options() (o replay.Options, err error) {
 	o = replay.Options{
 		Seed: f.seed, Out: f.out, Env: f.env, Tool: "opsim " + cli.ThisBuild().Version, Clock: replay.Clock(f.clock),
-		Live: f.live, Without: f.without,
+		Live: f.live, Without: f.without, RBAC: f.rbac,
 	}
 	if err := f.times(&o); err != nil {
 		return o, err
