@@ -36,7 +36,7 @@ func TestRBAC(t *testing.T) {
 	}
 	// The administrator acts as another one; that one has no such right.
 	w.refused(http.StatusForbidden, `User \"bob\" cannot list`, "GET", configMapPath, "", "", "Impersonate-User", "bob")
-	w.refused(http.StatusForbidden, `cannot impersonate resource \"users\"`, "GET", configMapPath, "", "", append(alice, "Impersonate-User", "bob")...)
+	w.refused(http.StatusForbidden, `User \"alice\" cannot impersonate`, "GET", configMapPath, "", "", append(alice, "Impersonate-User", "bob")...)
 	w.must(http.StatusOK, "DELETE", rbacPath+"namespaces/default/rolebindings/devs", jsonType, "")
 	w.refused(http.StatusForbidden, forbidden, "GET", configMapPath, "", "", alice...)
 }
