@@ -60,3 +60,15 @@ func TestTable(t *testing.T) {
 		}
 	}
 }
+
+func TestRace(t *testing.T) {
+	for spec, want := range map[string]bool{
+		"Informer Cache should allow getting an informer by group/version/kind to be cancelled":     true,
+		"Informer Cache should allow getting an informer by group/version/kind to be cancelled (2)": true,
+		"Informer Cache should be able to list objects":                                             false,
+	} {
+		if got := Race(Difference{Package: "pkg/cache", Spec: spec}) != ""; got != want {
+			t.Errorf("%s: %v", spec, got)
+		}
+	}
+}
