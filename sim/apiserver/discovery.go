@@ -20,8 +20,12 @@ const aggregatedType = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupD
 // the embedded server by itself leaves out those of CRDs.
 func (s *Server) groupList(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if strings.TrimSuffix(r.URL.Path, "/") != "/apis" || r.Method != http.MethodGet ||
-			slices.ContainsFunc(r.Header.Values("Accept"), func(a string) bool { return strings.Contains(a, "as=APIGroupDiscoveryList") }) {
+		is := strings.TrimSuffix(r.URL.Path, "/") == "/apis"
+		if is && r.Method != http.MethodGet {
+			r = r.Clone(r.Context())
+			r.Method = http.MethodGet // kube-aggregator does not look at it
+		}
+		if !is || slices.ContainsFunc(r.Header.Values("Accept"), func(a string) bool { return strings.Contains(a, "as=APIGroupDiscoveryList") }) {
 			h.ServeHTTP(w, r)
 			return
 		}
