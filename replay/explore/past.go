@@ -76,13 +76,10 @@ type thing struct {
 
 // state is a version of a thing, or its absence.
 type state struct {
-	at     int64 // virtual nanoseconds
-	seq    int64
-	text   string // "" for gone
-	spec   string // what of it is not status, versions and times
-	uid    string
-	byOp   bool
-	listed bool
+	at   int64  // virtual nanoseconds
+	text string // "" for gone
+	spec string // what of it is not status, versions and times
+	uid  string
 }
 
 func resourceOf(id *traces.Identity) string {
@@ -118,7 +115,7 @@ func read(rows []traces.Record, operators []string) *past {
 			byVersion[fmt.Sprint(c.UID, "@", c.ResourceVersion)] = true
 		}
 	}
-	p.readStates(rows, byVersion)
+	p.readStates(rows)
 	p.readEvents(rows, byVersion)
 	return p
 }
@@ -239,7 +236,7 @@ func meaning(text string) string {
 }
 
 // readStates gathers what became of each object from the rows of the whole cluster.
-func (p *past) readStates(rows []traces.Record, byOperator map[string]bool) {
+func (p *past) readStates(rows []traces.Record) {
 	for _, row := range rows {
 		w, ok := row.(*traces.WatchEvent)
 		if !ok || w.Process != everything || w.UID == "" || idle(&w.Identity) {
@@ -252,10 +249,9 @@ func (p *past) readStates(rows []traces.Record, byOperator map[string]bool) {
 			t = &thing{id: w.Identity, key: k, texts: map[string]bool{}}
 			p.things[k] = t
 		}
-		s := &state{at: w.TS, seq: w.Seq, uid: w.UID, listed: w.Type == string(traces.Sync) || w.TS <= p.zero}
+		s := &state{at: w.TS, uid: w.UID}
 		if w.Type != string(traces.Deleted) {
 			s.text, s.spec = w.Object, meaning(w.Object)
-			s.byOp = byOperator[fmt.Sprint(w.UID, "@", w.ResourceVersion)]
 			words(w.Object, t.texts)
 		}
 		t.states = append(t.states, s)
@@ -364,22 +360,6 @@ func (t *thing) stateAt(at int64) int {
 		}
 	}
 	return i
-}
-
-// cause is the call that made a state, if one was recorded.
-func (p *past) cause(t *thing, s *state) *call {
-	for _, c := range p.calls {
-		if c.key == t.key && c.Start <= s.at && s.at-c.Start < int64(time.Second) && c.TS >= s.at-int64(time.Second) {
-			if s.text == "" && c.Verb != "delete" && !finalizing(c) {
-				continue
-			}
-			if s.text != "" && c.ResourceVersion != 0 && c.UID == s.uid && c.Verb != "delete" && !strings.Contains(s.text, fmt.Sprintf("%q", fmt.Sprint(c.ResourceVersion))) {
-				continue
-			}
-			return c
-		}
-	}
-	return nil
 }
 
 // finalizing: an update that ends an object by taking its last finalizer.

@@ -1,21 +1,18 @@
 package explore
 
 import (
-	"bytes"
 	"cmp"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 
-	"github.com/parquet-go/parquet-go"
-
 	"github.com/opreplay/opreplay/internal/cli"
 	"github.com/opreplay/opreplay/replay/trial"
+	"github.com/opreplay/opreplay/traces"
 )
 
 // Row is one plan of an exploration and what came of it.
@@ -72,15 +69,7 @@ const TableName = "results.parquet"
 // WriteTable writes rows in the order of their index. The same rows give the same bytes.
 func WriteTable(file string, rows []Row) error {
 	slices.SortFunc(rows, func(a, b Row) int { return cmp.Compare(a.Index, b.Index) })
-	var b bytes.Buffer
-	if err := parquet.Write(&b, rows, parquet.Compression(&parquet.Zstd)); err != nil {
-		return cli.CannotRun(fmt.Errorf("%s: %w", file, err))
-	}
-	temporary := file + ".tmp"
-	if err := os.WriteFile(temporary, b.Bytes(), 0o600); err != nil {
-		return cli.CannotRun(err)
-	}
-	return cli.CannotRun(os.Rename(temporary, file))
+	return cli.CannotRun(traces.WriteRows(file, rows))
 }
 
 // ReadTable reads the table of an exploration: its file, or its folder.
@@ -91,7 +80,7 @@ func ReadTable(path string) ([]Row, error) {
 	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
 		return nil, cli.Usagef("%s: no such file; name the folder of an exploration, or its %s", path, TableName)
 	}
-	rows, err := parquet.ReadFile[Row](path)
+	rows, err := traces.ReadRows[Row](path)
 	if err != nil {
 		return nil, cli.Usagef("%s: no table of an exploration: %w", path, err)
 	}

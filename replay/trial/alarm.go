@@ -1,10 +1,6 @@
 package trial
 
-import (
-	"strings"
-
-	"github.com/opreplay/opreplay/traces"
-)
+import "strings"
 
 // Alarm is something that is wrong with a run.
 type Alarm struct {
@@ -20,7 +16,6 @@ type Alarm struct {
 	What string `json:"what"`
 
 	Resource string `json:"resource,omitempty"` // with its group
-	id       traces.Identity
 }
 
 // The oracles of this package.

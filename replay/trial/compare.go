@@ -62,7 +62,7 @@ func compare(ref, run *story, m *mask) (all []Alarm) {
 // number says that there are not as many objects of a name as in the reference.
 func number(key string, w, h []*object) Alarm {
 	one := slices.Concat(w, h)[0]
-	a := Alarm{Oracle: oracleExtra, Object: key, Resource: kindOf(&one.Identity), id: one.Identity}
+	a := Alarm{Oracle: oracleExtra, Object: key, Resource: kindOf(&one.Identity)}
 	if len(h) < len(w) {
 		a.Oracle = oracleMissing
 	}
@@ -99,7 +99,7 @@ func differences(ref, run *story, key string, w, h *object, m *mask) (all []Alar
 		}
 		all = append(all, Alarm{
 			Oracle: oracleDiffers, Object: key, Resource: kind, Field: p, Expected: said(x, inA), Got: said(y, inB),
-			What: fmt.Sprintf("at the end %s of %s is %s in place of %s", p, key, said(y, inB), said(x, inA)), id: h.Identity,
+			What: fmt.Sprintf("at the end %s of %s is %s in place of %s", p, key, said(y, inB), said(x, inA)),
 		})
 	}
 	return all
@@ -132,7 +132,7 @@ func counts(ref, run *story, m *mask) (all []Alarm) {
 			continue
 		}
 		all = append(all, Alarm{
-			Oracle: oracleRemade, Object: k, Resource: kindOf(&o.Identity), id: o.Identity,
+			Oracle: oracleRemade, Object: k, Resource: kindOf(&o.Identity),
 			Expected: times(ref.deletes[name]), Got: times(run.deletes[name]),
 			What: fmt.Sprintf("the operator deleted %s %s (%s in the reference), and it was made again", k, times(run.deletes[name]), times(ref.deletes[name])),
 		})

@@ -169,7 +169,7 @@ func (r *rule) eachWrite(rows []traces.Record) (*Alarm, error) {
 		}
 		if !holds {
 			return &Alarm{
-				Object: nameOf(&w.Identity), Resource: kindOf(&w.Identity), id: w.Identity,
+				Object: nameOf(&w.Identity), Resource: kindOf(&w.Identity),
 				What: fmt.Sprintf("%q does not hold for version %d of %s", r.Name, w.ResourceVersion, nameOf(&w.Identity)),
 			}, nil
 		}

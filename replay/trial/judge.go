@@ -226,7 +226,7 @@ func leaders(p *played) (all []Alarm) {
 				}
 				told[r.Process] = true
 				all = append(all, Alarm{
-					Oracle: oracleLease, Object: nameOf(&r.Identity), Resource: kindOf(&r.Identity), id: r.Identity,
+					Oracle: oracleLease, Object: nameOf(&r.Identity), Resource: kindOf(&r.Identity),
 					Expected: "only " + h.by + " writes", Got: r.Process + " writes too",
 					What: fmt.Sprintf("%s wrote %s (%s) %s after %s had taken the lease %s from it", r.Process, nameOf(&r.Identity), r.Verb,
 						time.Duration(r.Start-h.since).Round(time.Second), h.by, lease),
