@@ -15,7 +15,7 @@ import (
 
 var (
 	seed      = flag.Uint64("seed", 1, "of the generated operations")
-	ops       = flag.Int("operations", 0, "how many operations to generate")
+	ops       = flag.Int("operations", 400, "how many operations to generate")
 	firstSeq  = flag.Int("first", 0, "the number of the first sequence")
 	only      = flag.String("only", "", "sequences of this scenario only: "+strings.Join(Scenarios(), ", "))
 	replay    = flag.String("sequence", "", "run the sequence in this file and nothing else")
@@ -40,9 +40,6 @@ func plain(rt http.RoundTripper) *http.Client {
 func TestConformance(t *testing.T) {
 	if *replay != "" {
 		t.Skip("SKIPPED: -sequence runs one sequence only")
-	}
-	if *ops == 0 {
-		t.Skip("SKIPPED: -operations says how many; the server is not there yet")
 	}
 	p := pair(t)
 	table := &Table{Seed: *seed}
@@ -108,6 +105,35 @@ func TestSequence(t *testing.T) {
 
 // progressEach is how many operations there are between two lines about them.
 const progressEach = 500
+
+// TestRegressions runs sequences that once differed.
+func TestRegressions(t *testing.T) {
+	files, err := filepath.Glob("testdata/*")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no sequences: %v", err)
+	}
+	p := pair(t)
+	for _, file := range files {
+		t.Run(filepath.Base(file), func(t *testing.T) {
+			f, err := os.Open(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer f.Close() //nolint:errcheck // read only
+			s, err := Parse(file, f)
+			if err != nil {
+				t.Fatal(err)
+			}
+			outcomes, err := p.Run(t.Context(), s)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if failed(outcomes) {
+				t.Error(describe(t, p, s, outcomes))
+			}
+		})
+	}
+}
 
 func failed(outcomes []*Outcome) bool {
 	for _, o := range outcomes {

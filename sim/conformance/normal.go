@@ -126,6 +126,9 @@ func (n *normal) walk(v any, key string, list bool) any {
 		}
 		out := make(map[string]any, len(v))
 		for _, k := range slices.Sorted(maps.Keys(v)) {
+			if n.elsewhere(k) {
+				continue
+			}
 			inList := list && key == "metadata"
 			if k == "metadata" {
 				inList = isList(v) || v["kind"] == "Status" || list
@@ -144,14 +147,16 @@ func (n *normal) walk(v any, key string, list bool) any {
 		}
 		return out
 	case []any:
-		out := make([]any, len(v))
-		for i, x := range v {
-			out[i] = n.walk(x, key, false)
+		out := make([]any, 0, len(v))
+		for _, x := range v {
+			if !n.elsewhere(groupOf(x)) {
+				out = append(out, n.walk(x, key, false))
+			}
 		}
 		switch key {
-		case "managedFields", "resourceRules", "nonResourceRules":
+		case "managedFields", "resourceRules", "nonResourceRules", "causes":
 			// Managers of one second are in no particular order, and what is one second is chance. The rules
-			// that a user has are collected from maps.
+			// that a user has, and the conflicts of an apply, are collected from maps.
 			sort.Slice(out, func(i, j int) bool { return text(out[i]) < text(out[j]) })
 		}
 		return out
@@ -164,6 +169,26 @@ func (n *normal) walk(v any, key string, list bool) any {
 		return n.text(v, key, list)
 	}
 	return v
+}
+
+// runForm is the namespace of a run.
+var runForm = regexp.MustCompile(`\bs\d+-\d+-r\d+\b`)
+
+// elsewhere tells whether a name in discovery or OpenAPI is of another sequence. Its CRD is gone, but the real
+// server takes its time to forget it.
+func (n *normal) elsewhere(name string) bool {
+	ns := runForm.FindString(name)
+	return ns != "" && ns != n.d.namespace && strings.Contains(name, "example")
+}
+
+// groupOf is the name of an API group in discovery.
+func groupOf(v any) string {
+	m, _ := v.(map[string]any)
+	if meta, ok := m["metadata"].(map[string]any); ok {
+		m = meta
+	}
+	name, _ := m["name"].(string)
+	return name
 }
 
 // uidOf is the uid of an object, or of a Table's row.

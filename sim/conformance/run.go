@@ -7,6 +7,7 @@ import (
 	"net/url"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -16,9 +17,10 @@ type Pair struct {
 	Real, Ours *Server
 	// Known are the differences that are not reported; see [Known].
 	Known []Known
-
-	runs int
 }
+
+// runs counts those of the process: a server may be asked by several Pairs.
+var runs atomic.Uint64
 
 // Outcome is what came of one operation.
 type Outcome struct {
@@ -46,8 +48,7 @@ type side struct {
 func (p *Pair) Run(ctx context.Context, s *Sequence) ([]*Outcome, error) {
 	ctx, cancel := context.WithTimeout(ctx, runTimeout)
 	defer cancel()
-	p.runs++
-	ns := fmt.Sprintf("s%d-%d-r%d", s.Seed, s.Number, p.runs)
+	ns := fmt.Sprintf("s%d-%d-r%d", s.Seed, s.Number, runs.Add(1))
 	sides := []*side{newSide(p.Real, ns), newSide(p.Ours, ns)}
 	defer func() {
 		_ = both(sides, func(d *side) error { d.clean(context.WithoutCancel(ctx)); return nil })
