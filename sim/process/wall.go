@@ -105,6 +105,9 @@ func (p *wallProcess) run(started chan<- error, readers []*os.File) {
 	close(p.done)
 }
 
+// PID is the process's number.
+func (p *wallProcess) PID() int { return p.cmd.Process.Pid }
+
 func (p *wallProcess) Done() <-chan struct{} { return p.done }
 func (p *wallProcess) Exit() Exit            { return p.exit }
 
