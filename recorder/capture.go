@@ -2,6 +2,7 @@ package recorder
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -29,11 +30,25 @@ func Capture(ctx context.Context, o Options) (*Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	s, err := newSession(ctx, &o, c, "capture", plan.manifest())
+	p, operator, err := o.attach()
 	if err != nil {
 		return nil, err
 	}
-	return s.finish(s.capture(plan), nil)
+	s, err := newSession(ctx, &o, c, "capture", plan.manifest())
+	if err != nil {
+		return nil, errors.Join(err, p.release())
+	}
+	if p != nil {
+		s.profile(p, operator.Process, joinOptions{late: true, alone: true, served: plan.serves})
+		p.ended = func() { o.note("process %d has ended; the cluster is recorded on", o.PID) }
+		if err = p.follow(o.PID); err != nil {
+			err = cli.CannotRun(fmt.Errorf("--pid %d: %w", o.PID, err))
+		}
+	}
+	if err == nil {
+		err = s.capture(plan)
+	}
+	return s.finish(errors.Join(err, p.finish(s)), operator)
 }
 
 func (s *session) capture(plan *plan) error {

@@ -23,6 +23,13 @@
 // recording is no error. Bad input (a kubeconfig that points nowhere, an unknown resource, a command
 // that is not there) is an error of package cli's usage kind, found before the trace folder is made.
 //
+// # What the kernel shows
+//
+// With Options.EBPF, Run looks at its operator by package bpf, and Capture at the process Options.PID: a joiner
+// puts reconciles, samples and the code's lines beside the calls and events of the trace. Its sources report with
+// delays; what comes waits until all have reported what happened before, and is taken in the order of time.
+// docs/profile.md says what is known and what is not.
+//
 // # What a capture promises
 //
 // The first list of a resource is rows of type SYNC, then every event that the API server delivers is a

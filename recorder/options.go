@@ -44,6 +44,14 @@ type Options struct {
 	// Note says things that a user should know, a line each; nil drops them.
 	Note func(format string, args ...any)
 
+	// EBPF is whether Run looks at the operator from the kernel: reconciles, stacks of calls, samples of where
+	// its time goes. "" is EBPFOff.
+	EBPF EBPF
+	// PID is a process that Capture looks at so; 0 for none. Its API calls are recorded too.
+	PID int
+	// Hz is how often a processor is sampled, in a second; 0 means bpf.DefaultHz.
+	Hz int
+
 	appended func(traces.Record) // a test's ear
 }
 
@@ -99,6 +107,8 @@ type Result struct {
 	Dir string
 	// Events, Requests and Logs are numbers of rows.
 	Events, Requests, Logs int64
+	// Reconciles and Samples are rows too, known where the operator was looked at from the kernel.
+	Reconciles, Samples int64
 	// Losses are what is known to be missing, as in the manifest.
 	Losses int64
 	// Exit is the operator's exit code; nil where there was none (-1: ended by a signal).
@@ -144,6 +154,9 @@ func (r *Result) Failed() bool { return r.Exit != nil && *r.Exit != 0 && !r.Exit
 func (r *Result) Summary() string {
 	s := fmt.Sprintf("recorded %s, %s and %s into %s", count(r.Events, "event", "events"),
 		count(r.Requests, "call", "calls"), count(r.Logs, "log line", "log lines"), r.Dir)
+	if r.Reconciles+r.Samples > 0 {
+		s += fmt.Sprintf("; %s and %s", count(r.Reconciles, "reconcile", "reconciles"), count(r.Samples, "sample of its stacks", "samples of its stacks"))
+	}
 	if r.Losses > 0 {
 		s += fmt.Sprintf("; %s of something missing, see oprec inspect", count(r.Losses, "note", "notes"))
 	}

@@ -41,6 +41,12 @@ type plan struct {
 	// follow: resources of CRDs that come later are watched too.
 	follow bool
 	losses []traces.Loss
+	served map[schema.GroupVersionResource]bool // all that the cluster serves, watched or not
+}
+
+// serves says whether the cluster served a resource when the recording began.
+func (p *plan) serves(group, version, resource string) bool {
+	return p.served[schema.GroupVersionResource{Group: group, Version: version, Resource: resource}]
 }
 
 func (p *plan) manifest() []traces.Resource {
@@ -59,7 +65,10 @@ func newPlan(ctx context.Context, c *cluster, o *Options) (*plan, error) {
 	if err := o.lookForNamespaces(ctx, c); err != nil {
 		return nil, err
 	}
-	p := &plan{losses: losses, follow: len(o.Resources) == 0}
+	p := &plan{losses: losses, follow: len(o.Resources) == 0, served: map[schema.GroupVersionResource]bool{}}
+	for _, r := range all {
+		p.served[r.gvr()] = true
+	}
 	excluded := map[*apiResource]bool{}
 	for _, name := range o.Exclude {
 		r, err := find(all, "--exclude", name)

@@ -37,25 +37,58 @@ func Run(ctx context.Context, o RunOptions) (*Result, error) {
 			return nil, err
 		}
 	}
-	s, err := newSession(ctx, &o.Options, c, "run", plan.manifest())
+	p, err := o.profiler()
 	if err != nil {
 		return nil, err
+	}
+	s, err := newSession(ctx, &o.Options, c, "run", plan.manifest())
+	if err != nil {
+		return nil, errors.Join(err, p.release())
+	}
+	if p != nil {
+		s.profile(p, operator.Process, joinOptions{})
 	}
 	if isServiceAccount(c.user) {
 		operator.Users = []string{c.user}
 	}
 	var exit process.Exit
-	r, err := s.finish(s.run(&o, operator, plan, &exit), operator)
+	err = s.run(&o, operator, plan, p, &exit)
+	r, err := s.finish(errors.Join(err, p.finish(s)), operator)
 	if r != nil {
 		r.Signal = exit.Signal
 	}
 	return r, err
 }
 
+// profiler looks at the command from the kernel, where that is wanted and possible; else it is nil.
+func (o *RunOptions) profiler() (*profiler, error) {
+	if o.EBPF == "" || o.EBPF == EBPFOff {
+		return nil, nil
+	}
+	path, err := exec.LookPath(o.Command[0])
+	if err == nil {
+		var p *profiler
+		if p, err = openProfiler(path, o.Hz); err == nil {
+			return p, nil
+		}
+	}
+	if o.EBPF == EBPFOn {
+		return nil, cli.CannotRun(fmt.Errorf("--ebpf on: %w", err))
+	}
+	o.note("recording without reconciles, stacks and samples: %v", err)
+	return nil, nil
+}
+
 // newOperator finds the command before anything else is touched.
 func newOperator(o *RunOptions) (*traces.Operator, error) {
 	if o.Grace < 0 {
 		return nil, cli.Usagef("--grace %s: want a time from 0 on, such as 10s", o.Grace)
+	}
+	if err := o.EBPF.check(); err != nil {
+		return nil, err
+	}
+	if err := checkHz(o.Hz); err != nil {
+		return nil, err
 	}
 	if err := o.onlyWatches(!o.NoCapture, "leave out --no-capture"); err != nil {
 		return nil, err
@@ -99,7 +132,7 @@ func hashFile(path string) (string, error) {
 }
 
 // run has the world recorded before the operator can change it. EXIT is how that ends.
-func (s *session) run(o *RunOptions, operator *traces.Operator, plan *plan, exit *process.Exit) (err error) {
+func (s *session) run(o *RunOptions, operator *traces.Operator, plan *plan, profiler *profiler, exit *process.Exit) (err error) {
 	capture, err := s.startCapture(plan)
 	defer capture.wait()
 	defer s.cancel(nil)
@@ -128,6 +161,10 @@ func (s *session) run(o *RunOptions, operator *traces.Operator, plan *plan, exit
 	if err != nil {
 		return err
 	}
+	if err := profiler.follow(pidOf(p)); err != nil {
+		s.lose(newLoss("probes", -1, "the operator could not be looked at: "+err.Error()))
+		o.note("recording without reconciles, stacks and samples: %v", err)
+	}
 	reported := make(chan struct{})
 	go func() {
 		defer close(reported)
@@ -151,6 +188,9 @@ func (s *session) run(o *RunOptions, operator *traces.Operator, plan *plan, exit
 	<-reported
 	return nil
 }
+
+// pidOf is the number of a process that Wall started.
+func pidOf(p process.Process) int { return p.(interface{ PID() int }).PID() }
 
 // settleTime lets the watches deliver what the operator wrote last.
 const settleTime = 500 * time.Millisecond

@@ -23,12 +23,15 @@ type session struct {
 	w       *traces.Writer
 	redact  apicall.Redactor
 	tap     *apicall.Tap // nil without a proxy
+	join    *joiner      // nil where nothing is seen from the kernel
+	last    atomic.Int64 // the highest Seq given, where there is a joiner: it gives them ahead of rows
 	// ctx ends with the caller's, with the duration, or with a trace that takes no more.
 	ctx    context.Context
 	cancel context.CancelCauseFunc
 	stop   context.CancelFunc // of the duration
 
 	events, requests, logs, bytes, lost atomic.Int64
+	reconciles, samples                 atomic.Int64
 
 	mu      sync.Mutex
 	clients map[string]*client // by process
@@ -70,6 +73,22 @@ func newSession(ctx context.Context, o *Options, c *cluster, source string, reso
 
 // Append implements traces.Appender.
 func (s *session) Append(r traces.Record) error {
+	if s.join != nil && s.join.offer(r) {
+		return nil // an error of writing it ends the recording
+	}
+	return s.write(r)
+}
+
+// number gives a row its place in the trace.
+func (s *session) number(h *traces.Head) {
+	if s.join != nil && h.Seq == 0 {
+		h.Seq = s.last.Add(1)
+	}
+}
+
+// write appends a row that is complete.
+func (s *session) write(r traces.Record) error {
+	s.number(r.Header())
 	switch r := r.(type) {
 	case *traces.WatchEvent:
 		s.events.Add(1)
@@ -80,6 +99,10 @@ func (s *session) Append(r traces.Record) error {
 		s.meet(r)
 	case *traces.Log:
 		s.logs.Add(1)
+	case *traces.Reconcile:
+		s.reconciles.Add(1)
+	case *traces.Sample:
+		s.samples.Add(1)
 	}
 	err := s.w.Append(r)
 	if err != nil {
@@ -91,7 +114,12 @@ func (s *session) Append(r traces.Record) error {
 }
 
 // Seq implements traces.Appender.
-func (s *session) Seq() int64 { return s.w.Seq() }
+func (s *session) Seq() int64 {
+	if s.join != nil {
+		return s.last.Load()
+	}
+	return s.w.Seq()
+}
 
 // fail ends the recording: a trace that can't be written is no reason to go on.
 func (s *session) fail(err error) {
@@ -177,6 +205,7 @@ func (s *session) finish(err error, operator *traces.Operator) (*Result, error) 
 	}
 	r := &Result{
 		Dir: s.o.Out, Events: s.events.Load(), Requests: s.requests.Load(), Logs: s.logs.Load(), Losses: s.lost.Load(),
+		Reconciles: s.reconciles.Load(), Samples: s.samples.Load(),
 	}
 	if operator != nil {
 		r.Exit, r.ExitedByRecorder = operator.ExitCode, operator.ExitedByRecord

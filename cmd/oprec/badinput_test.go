@@ -46,6 +46,12 @@ func TestBadUsage(t *testing.T) {
 		{"run, operator that is not there", []string{"run", "--kubeconfig", server, "--out", out, "--", "./nosuch-operator"}, []string{"nosuch-operator"}},
 		{"capture, unknown resource", []string{"capture", "--kubeconfig", server, "--out", out, "--resource", "nosuchthings"}, []string{"nosuchthings"}},
 		{"capture, trace that is there already", []string{"capture", "--kubeconfig", server, "--out", taken}, []string{taken}},
+		{"run, unknown --ebpf", []string{"run", "--kubeconfig", server, "--out", out, "--ebpf", "sometimes", "--", "true"}, []string{"sometimes", "auto"}},
+		{"run, negative --hz", []string{"run", "--kubeconfig", server, "--out", out, "--hz", "-3", "--", "true"}, []string{"-3"}},
+		{"run, --hz for nothing", []string{"run", "--kubeconfig", server, "--out", out, "--ebpf", "off", "--hz", "9", "--", "true"}, []string{"--hz"}},
+		{"capture, no process", []string{"capture", "--kubeconfig", server, "--out", out, "--pid", "0"}, []string{"--pid 0"}},
+		{"capture, process that is not there", []string{"capture", "--kubeconfig", server, "--out", out, "--pid", "1999999999"}, []string{"1999999999"}},
+		{"capture, --hz for nothing", []string{"capture", "--kubeconfig", server, "--out", out, "--hz", "9"}, []string{"--hz", "--pid"}},
 		{"capture, no --out", []string{"capture", "--kubeconfig", server}, []string{"out"}},
 	} {
 		t.Run(c.name, func(t *testing.T) { clitest.Refuses(t, c.args, c.mentions...) })

@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/opreplay/opreplay/bpf"
 	"github.com/opreplay/opreplay/internal/cli"
 	"github.com/opreplay/opreplay/recorder"
 )
@@ -29,12 +30,21 @@ It runs until ^C or --duration. It needs the rights to list and watch; what it m
   # two resources of one namespace for five minutes
   oprec capture --out t.optrace --resource deployments.apps --resource po -n shop --duration 5m
 
+  # a live operator's calls as well, with its configuration as it is (needs root or CAP_BPF, CAP_PERFMON and CAP_SYS_PTRACE)
+  sudo oprec capture --out t.optrace --pid $(pgrep shop-operator)
+
   # without the chatter
   oprec capture --out t.optrace --exclude events --exclude leases.coordination.k8s.io`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if all && len(o.Resources) > 0 {
 				return cli.Usagef("--all and --resource exclude each other")
+			}
+			if o.PID < 0 || o.PID == 0 && cmd.Flags().Changed("pid") {
+				return cli.Usagef("--pid %d: want the number of a process", o.PID)
+			}
+			if o.PID == 0 && cmd.Flags().Changed("hz") {
+				return cli.Usagef("--hz is about the process that --pid names")
 			}
 			if err := prepare(cmd, &o, access); err != nil {
 				return err
@@ -45,8 +55,15 @@ It runs until ^C or --duration. It needs the rights to list and watch; what it m
 	}
 	recordingFlags(cmd, &o, &access)
 	watchFlags(cmd, &o)
+	profileFlags(cmd, &o)
+	cmd.Flags().IntVar(&o.PID, "pid", 0, "a running operator, whose API calls, reconciles and stacks are recorded too")
 	cmd.Flags().BoolVar(&all, "all", false, "all resources, which is the default")
 	return cmd
+}
+
+// profileFlags say how to look at an operator from the kernel.
+func profileFlags(cmd *cobra.Command, o *recorder.Options) {
+	cmd.Flags().IntVar(&o.Hz, "hz", bpf.DefaultHz, "samples of the operator's stacks in a second, of each processor")
 }
 
 // recordingFlags are those of every command that records.

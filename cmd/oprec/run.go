@@ -21,6 +21,10 @@ Exit code 0: the operator ended well, or was ended by ^C or --duration; 1: it fa
 signal or with another exit code than 0, which the last line says; the trace is whole all the same. 2 and 3
 are oprec's own: bad usage, or the recording could not take place.
 
+Where it may (Linux on amd64, root or CAP_BPF and CAP_PERFMON), run looks at the operator from the kernel too: which
+reconcile made a call and from which line, why each reconcile ran, and where processor time went. It needs no change
+to the operator's binary, which must be a Go program.
+
 {kubeconfig} in an argument stands for the proxy's kubeconfig, for operators that do not read KUBECONFIG.`,
 		Example: `  # until ^C
   oprec run --out t.optrace -- ./manager --metrics-bind-address=0
@@ -33,6 +37,9 @@ are oprec's own: bad usage, or the recording could not take place.
 		Args: cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			o.Command = args
+			if o.EBPF == recorder.EBPFOff && cmd.Flags().Changed("hz") {
+				return cli.Usagef("--hz samples nothing with --ebpf off")
+			}
 			if err := prepare(cmd, &o.Options, access); err != nil {
 				return err
 			}
@@ -50,6 +57,8 @@ are oprec's own: bad usage, or the recording could not take place.
 	f.SetInterspersed(false)
 	f.StringVar(&o.Name, "name", "", "the operator's name in the trace (default: the command's base name)")
 	f.DurationVar(&o.Grace, "grace", 0, "how long the operator may take to end after SIGTERM (default 10s)")
+	profileFlags(cmd, &o.Options)
+	f.StringVar((*string)(&o.EBPF), "ebpf", "auto", "look at the operator from the kernel: auto (where possible), on (else fail), off")
 	f.BoolVar(&o.NoCapture, "no-capture", false, "record the operator's own calls and watches alone")
 	return cmd
 }
