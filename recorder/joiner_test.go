@@ -247,6 +247,17 @@ func TestJoin(t *testing.T) {
 	}
 }
 
+// What comes when there is no source any more does not wait for one.
+func TestClosed(t *testing.T) {
+	d := newDesk(joinOptions{late: true})
+	d.at(ms, &traces.Log{})
+	d.close()
+	if len(d.rows) != 1 || d.offer(&traces.Log{}) {
+		t.Errorf("%d rows written; the joiner takes more", len(d.rows))
+	}
+	d.close()
+}
+
 // A pass without an end does not hold its rows back for ever.
 func TestLongPass(t *testing.T) {
 	d := newDesk(joinOptions{})

@@ -77,18 +77,22 @@ func openProfiler(path string, hz int) (_ *profiler, err error) {
 	return p, nil
 }
 
-// follow begins to watch the process PID.
-func (p *profiler) follow(pid int) error {
+// follow begins to watch the process PID. After an error rows pass by the joiner.
+func (p *profiler) follow(pid int) (err error) {
 	if p == nil {
 		return nil
 	}
+	defer func() {
+		if err != nil {
+			p.j.close() // else the rows would wait for sources that never report
+		}
+	}()
 	if _, err := p.watcher.Follow(pid); err != nil {
 		return err
 	}
 	if _, err := p.sampler.Follow(pid); err != nil {
 		return err
 	}
-	var err error
 	if p.names.process, err = p.binary.Process(pid); err != nil {
 		return err
 	}
