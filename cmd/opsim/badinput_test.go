@@ -17,6 +17,7 @@ func TestBadTraces(t *testing.T) {
 		for command, args := range map[string][]string{
 			"analyze": {"analyze", bad.Dir},
 			"serve":   {"serve", bad.Dir},
+			"export":  {"export", bad.Dir},
 			"replay":  {"replay", bad.Dir, "--operator", "true", "--out", filepath.Join(t.TempDir(), "run.optrace")},
 		} {
 			t.Run(command+"/"+bad.Name, func(t *testing.T) {
@@ -48,6 +49,8 @@ func TestBadUsage(t *testing.T) {
 		args     []string
 		mentions []string
 	}{
+		{"export, unknown form", []string{"export", trace, "--to", "papyrus"}, []string{"papyrus", "pprof"}},
+		{"export, trace without samples", []string{"export", trace, "--out", out}, []string{trace, "no stack samples"}},
 		{"replay, plan that is empty", replay("--plan", emptyPlan), []string{emptyPlan, "no plan"}},
 		{"replay, negative limit", replay("--limit", "-1s"), []string{"--limit", "-1s"}},
 		{"replay, no time at all", replay("--limit", "0s"), []string{"--limit", "0s"}},

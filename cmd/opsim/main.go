@@ -42,6 +42,7 @@ Exit codes: 0 fine; 1 findings or differences; 2 usage or bad input; 3 could not
 		newShrinkCmd(),
 		newTestCmd(),
 		newAnalyzeCmd(),
+		newExportCmd(),
 		newServeCmd(),
 		newVersionCmd(),
 	)
