@@ -46,6 +46,10 @@ check: build ## replay each bundled case CHECK (100) times, faulty and mended: a
 check-hour: ## a virtual hour of a busy operator and its replica, HOURS (20) times: all the same, byte for byte
 	CLUSTER_RUNS=$(HOURS) go test -count 1 -timeout 60m -run '^TestBusyHour$$' -v ./sim/cluster
 
+.PHONY: cases
+cases: build ## the bundled regression cases, as opsim test runs them; JUNIT=FILE for a report
+	bin/opsim test traces/cases $(if $(JUNIT),--junit $(JUNIT))
+
 .PHONY: test
 test: control-plane ## test everything, with the race detector where it is cheap (the first run builds a control plane)
 	go test -timeout 20m $(HEAVY)

@@ -41,6 +41,7 @@ Exit codes: 0 fine; 1 findings or differences; 2 usage or bad input; 3 could not
 		newExploreCmd(),
 		newShrinkCmd(),
 		newTestCmd(),
+		newVerifyCmd(),
 		newAnalyzeCmd(),
 		newExportCmd(),
 		newServeCmd(),

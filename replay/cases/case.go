@@ -110,6 +110,11 @@ func (e *Expect) expected(seen Finding) bool {
 	return slices.ContainsFunc(e.Findings, func(f Finding) bool { return f.means(seen) })
 }
 
+// IsAbout says whether an alarm is what the case is about: one of those that it expects, or any where it expects none.
+func (c *Case) IsAbout(a trial.Alarm) bool {
+	return len(c.Expect.Findings) == 0 || c.Expect.expected(FindingOf(&a))
+}
+
 // FindingOf is the finding that an alarm is.
 func FindingOf(a *trial.Alarm) Finding { return Finding{a.Oracle, a.Resource, trial.General(a.Field)} }
 
@@ -248,6 +253,9 @@ func (c *Case) Save(dir, trace string) error {
 	}
 	if kept.Expect.Findings == nil {
 		kept.Expect.Findings = []Finding{}
+	}
+	if kept.Expect.Final == finalUnknown {
+		kept.Expect.Final = FinalAny
 	}
 	var text bytes.Buffer
 	e := yaml.NewEncoder(&text)

@@ -14,12 +14,10 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
-	"slices"
 	"sync"
 	"time"
 
 	"github.com/opreplay/opreplay/internal/cli"
-	"github.com/opreplay/opreplay/replay/cases"
 	"github.com/opreplay/opreplay/replay/shrink"
 	"github.com/opreplay/opreplay/replay/trial"
 )
@@ -481,25 +479,5 @@ func (c *campaign) finish(ctx context.Context, runner *trial.Runner, i int, g *G
 	if c.o.Keep == "" {
 		return nil
 	}
-	return c.keep(i, g, t)
-}
-
-// keep makes a regression case of a group. It expects what is, for somebody to see.
-func (c *campaign) keep(i int, g *Group, t trial.Try) error {
-	o := &c.o.Trial
-	k := &cases.Case{
-		Operator: o.Replay.Operators[0].Command, Env: o.Replay.Env, Plan: cases.Plan{Inline: t.Plan.String()},
-		Threads: string(t.Threads), Procs: t.Procs, Replicas: t.Replicas, Without: t.Without, Settle: o.Settle, Bound: o.Bound, Invariants: o.Invariants,
-		Expect: cases.Expect{Findings: []cases.Finding{}, Final: cases.FinalAny},
-	}
-	alarms := append([]trial.Alarm{g.Alarm}, g.Also...)
-	if g.Small != nil {
-		alarms = g.Small.Alarms
-	}
-	for _, a := range alarms {
-		if f := cases.FindingOf(&a); !slices.Contains(k.Expect.Findings, f) {
-			k.Expect.Findings = append(k.Expect.Findings, f)
-		}
-	}
-	return k.Save(filepath.Join(c.o.Keep, fmt.Sprintf("finding-%d", i+1)), o.Replay.Trace.Dir())
+	return c.keep(ctx, runner, i, t)
 }

@@ -126,6 +126,12 @@ func TestFindsTheCrashGap(t *testing.T) {
 	if err != nil || try.Plan.String() != g.Small.Try.Plan.String() {
 		t.Errorf("the case has the plan %v, %v", try.Plan, err)
 	}
+	for status, args := range map[cases.Status][]string{cases.OK: nil, cases.Failed: {"--fixed"}} {
+		came, err := c.Run(t.Context(), []replay.Operator{{Command: append([]string{bin}, args...)}})
+		if err != nil || came.Status != status {
+			t.Errorf("the case with %q: %+v, %v; want %s", args, came, err, status)
+		}
+	}
 	if r := exploreIt(t, []string{bin, "--fixed"}, func(*Options) {}); len(r.Groups) != 0 || r.Ran != 20 {
 		t.Errorf("the mended twin: %d plans, found %+v", r.Ran, r.Groups)
 	}
