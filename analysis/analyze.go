@@ -125,7 +125,7 @@ func Records(ctx context.Context, records iter.Seq2[traces.Record, error], manif
 		manifest = &traces.Manifest{}
 	}
 	m := newModel()
-	m.Simulated, m.losses = manifest.Run != nil, manifest.Losses
+	m.Simulated, m.losses = manifest.Run != nil, concerning(manifest.Losses)
 	if m.detectors = o.Detectors; m.detectors == nil {
 		m.detectors = All()
 	}
@@ -203,7 +203,20 @@ func (r *Result) conclude(m *Model, manifest *traces.Manifest, name string, o Op
 	}
 	rank(r.Findings)
 	sortNotes(r.Notes)
-	r.Caveats = m.caveats(manifest)
+	r.Caveats = m.caveats()
+}
+
+// concerning leaves out the losses of what no detector reads: where processor time went, and from which line of code
+// a call came.
+func concerning(all []traces.Loss) (some []traces.Loss) {
+	for _, l := range all {
+		switch table, _, _ := strings.Cut(l.Source, "/"); table {
+		case "samples", "stacks", "probes", "reconciles":
+		default:
+			some = append(some, l)
+		}
+	}
+	return some
 }
 
 // lossy is whether the trace is known to lack something in that time.
@@ -216,9 +229,9 @@ func (m *Model) lossy(from, to time.Time) bool {
 	return false
 }
 
-func (m *Model) caveats(manifest *traces.Manifest) []string {
+func (m *Model) caveats() []string {
 	var c []string
-	if n := len(manifest.Losses); n > 0 {
+	if n := len(m.losses); n > 0 {
 		c = append(c, fmt.Sprintf("the trace is known to lack records in %d places; findings in that time are less certain", n))
 	}
 	if len(m.nth) == 0 {

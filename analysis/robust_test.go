@@ -64,13 +64,21 @@ func TestLossesLowerCertainty(t *testing.T) {
 		c.sleep(50 * time.Millisecond)
 		c.status("loop", s, m{"at": c.stamp()})
 	}
-	manifest := &traces.Manifest{Losses: []traces.Loss{{From: start, To: start.Add(time.Second), Count: -1}}}
-	r, err := Records(context.Background(), c.records(), manifest, "t", Options{Detectors: []Detector{NewSelfLoop()}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if f := r.only(t, "self-loop"); f.Certainty != Likely || len(r.Caveats) != 1 {
-		t.Errorf("certainty %s, caveats %q", f.Certainty, r.Caveats)
+	for source, want := range map[string]struct {
+		certainty Certainty
+		caveats   int
+	}{
+		"": {Likely, 1}, "requests/loop/pods": {Likely, 1},
+		"stacks": {Sure, 0}, "stacks/loop": {Sure, 0}, "samples": {Sure, 0}, "probes": {Sure, 0}, // no detector reads them
+	} {
+		manifest := &traces.Manifest{Losses: []traces.Loss{{Source: source, From: start, To: start.Add(time.Second), Count: -1}}}
+		r, err := Records(context.Background(), c.records(), manifest, "t", Options{Detectors: []Detector{NewSelfLoop()}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if f := r.only(t, "self-loop"); f.Certainty != want.certainty || len(r.Caveats) != want.caveats {
+			t.Errorf("%s: certainty %s, caveats %q", source, f.Certainty, r.Caveats)
+		}
 	}
 }
 
