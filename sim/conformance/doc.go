@@ -35,9 +35,10 @@
 // their kind. So "this is that object's uid" and "this is newer than that" are compared.
 //
 // Not compared are: the order of managedFields entries (it depends on the second), of the parts of a message
-// about several errors (some come from maps), the spelling of continue tokens, the audit id, bookmarks other
-// than the one that ends a WatchList (they come when a server thinks it right), and how the two know the
-// client.
+// about several errors, of conflicts and of a user's rules (they come from maps, on both servers), which of
+// several schema errors an apply names, where a server's history begins, the spelling of continue tokens, hashes
+// of OpenAPI documents, groups of CRDs that earlier sequences have deleted, the audit id, bookmarks other than the
+// one that ends a WatchList (they come when a server thinks it right), and how the two know the client.
 //
 // Where the real server's answer may lawfully be older than its newest state (resourceVersion 0, the beginning
 // of a watch), the sequence has it catch up first ([Op.Settle]); what is awaited there ([Await]) is what it does
