@@ -225,7 +225,7 @@ func (j *joiner) losses() []traces.Loss {
 		n      int64
 		reason string
 	}{
-		{"requests/" + j.process, j.calls.unknown, "calls that the probes did not see: stack_id and reconcile_id are not known"},
+		{"stacks/" + j.process, j.calls.unknown, "calls that the probes did not see: stack_id and reconcile_id are not known"},
 		{"requests/" + j.process, j.calls.truncated, "calls with a path or query that is too long for the probes"},
 		{"requests/" + j.process, j.calls.bodies, "request bodies that the probes could not read"},
 		{"requests/" + j.process, j.calls.unserved, "request bodies left out, of resources that the cluster did not serve when the recording began"},
