@@ -41,9 +41,10 @@ type Case struct {
 	Plan Plan `yaml:"plan,omitempty"`
 	// Seed is that of the unaltered run, and of a plan that says none.
 	Seed uint64 `yaml:"seed,omitempty"`
-	// Start and InCluster are as in replay.Options.
+	// Start, InCluster and RBAC are as in replay.Options.
 	Start     time.Time `yaml:"start,omitempty"`
 	InCluster string    `yaml:"inCluster,omitempty"`
+	RBAC      bool      `yaml:"rbac,omitempty"`
 	// Threads, Procs, Replicas and Without are as in trial.Try.
 	Threads  string  `yaml:"threads,omitempty"`
 	Procs    int     `yaml:"procs,omitempty"`
@@ -257,10 +258,14 @@ func (c *Case) Save(dir, trace string) error {
 	if kept.Expect.Final == finalUnknown {
 		kept.Expect.Final = FinalAny
 	}
+	var doc yaml.Node
+	if err := errors.Join(doc.Encode(&kept), setExpect(&doc, &kept.Expect)); err != nil {
+		return fmt.Errorf("%s: %w", dir, err)
+	}
 	var text bytes.Buffer
 	e := yaml.NewEncoder(&text)
 	e.SetIndent(2)
-	if err := e.Encode(&kept); err != nil {
+	if err := e.Encode(&doc); err != nil {
 		return fmt.Errorf("%s: %w", dir, err)
 	}
 	return cli.CannotRun(os.WriteFile(filepath.Join(dir, FileName), text.Bytes(), 0o600))

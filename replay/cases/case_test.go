@@ -42,6 +42,9 @@ func TestSavedIsLoaded(t *testing.T) {
 	if try.Plan.String() != plan || try.Replicas != 2 || !reflect.DeepEqual(try.Without, []int64{3, 9}) {
 		t.Errorf("the try is %+v", try)
 	}
+	if text, err := os.ReadFile(filepath.Join(dir, FileName)); err != nil || !strings.Contains(string(text), "    - {oracle: missing, resource: services}\n") {
+		t.Errorf("%v: the findings are not a line each:\n%s", err, text)
+	}
 	if _, err := os.Stat(filepath.Join(got.TraceDir(), "manifest.json")); err != nil {
 		t.Errorf("the recording was not kept: %v", err)
 	}

@@ -62,7 +62,7 @@ func (c *Case) Options(command []string) (o trial.Options, err error) {
 		Settle: c.Settle, Bound: c.Bound, Invariants: c.Invariants,
 		Replay: replay.Options{
 			Operators: []replay.Operator{op}, Env: c.Env, Seed: c.Seed, Start: c.Start, InCluster: replay.InCluster(c.InCluster),
-			Clock: replay.ClockVirtual, Tool: "opsim " + cli.ThisBuild().Version,
+			RBAC: c.RBAC, Clock: replay.ClockVirtual, Tool: "opsim " + cli.ThisBuild().Version,
 		},
 	}
 	o.Replay.Trace, err = traces.Open(c.TraceDir())

@@ -30,7 +30,11 @@ func (r *Report) Text(w io.Writer) error {
 			parts = append(parts, fmt.Sprintf("%d %s", n, map[Status]string{Failed: "failed", Error: "could not be run"}[s]))
 		}
 	}
-	_, err := fmt.Fprintf(w, "%d cases: %s in %s, %d at a time\n", len(r.Cases), strings.Join(parts, ", "), r.Took.Round(100*time.Millisecond), r.Workers)
+	cases := "cases"
+	if len(r.Cases) == 1 {
+		cases = "case"
+	}
+	_, err := fmt.Fprintf(w, "%d %s: %s in %s, %d at a time\n", len(r.Cases), cases, strings.Join(parts, ", "), r.Took.Round(100*time.Millisecond), r.Workers)
 	return err
 }
 

@@ -69,7 +69,9 @@ func setExpect(root *yaml.Node, e *Expect) error {
 	}
 	for i := 0; i+1 < len(value.Content); i += 2 {
 		for _, item := range value.Content[i+1].Content {
-			item.Style |= yaml.FlowStyle // a finding a line
+			if item.Kind == yaml.MappingNode {
+				item.Style |= yaml.FlowStyle // a finding a line
+			}
 		}
 	}
 	for i := 0; i+1 < len(root.Content); i += 2 {

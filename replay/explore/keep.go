@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"path/filepath"
 
+	"github.com/opreplay/opreplay/replay"
 	"github.com/opreplay/opreplay/replay/cases"
 	"github.com/opreplay/opreplay/replay/trial"
 )
@@ -23,9 +24,12 @@ func (c *campaign) keep(ctx context.Context, runner *trial.Runner, i int, t tria
 	o := &c.o.Trial
 	op := &o.Replay.Operators[0]
 	k := &cases.Case{
-		Operator: op.Command, Env: o.Replay.Env, Seed: runner.Seed(), Start: o.Replay.Start, InCluster: string(o.Replay.InCluster),
+		Operator: op.Command, Env: o.Replay.Env, Seed: runner.Seed(), Start: o.Replay.Start, RBAC: o.Replay.RBAC,
 		Plan: cases.Plan{Inline: t.Plan.String()}, Threads: string(t.Threads), Procs: t.Procs, Replicas: t.Replicas, Without: t.Without,
 		Settle: o.Settle, Bound: o.Bound, Invariants: o.Invariants, Expect: cases.See(ref, out),
+	}
+	if o.Replay.InCluster != replay.InClusterAuto {
+		k.InCluster = string(o.Replay.InCluster)
 	}
 	if len(out.Alarms) > 0 {
 		k.About = out.Alarms[0].What

@@ -79,14 +79,33 @@ func neighbours(own trial.Try, all []explore.Planned, budget int) (list []neighb
 
 // altered are the forms of a fault with one thing about it altered that a plan may hold.
 func altered(f fault.Fault) (all []fault.Fault) {
-	was := f.String()
+	was := parsed(f)
 	alter(reflect.ValueOf(f).Elem(), func() {
-		p, err := fault.Parse("neighbour", []byte((&fault.Plan{Faults: []fault.Fault{f}}).String()))
-		if err == nil && len(p.Faults) == 1 && p.Faults[0].String() != was {
-			all = append(all, p.Faults[0])
+		if g := parsed(f); g != nil && g.String() != was.String() && !unending(was, g) {
+			all = append(all, g)
 		}
 	})
 	return all
+}
+
+// parsed is a copy of a fault, nil if no plan may hold it.
+func parsed(f fault.Fault) fault.Fault {
+	p, err := fault.Parse("neighbour", []byte((&fault.Plan{Faults: []fault.Fault{f}}).String()))
+	if err != nil || len(p.Faults) != 1 {
+		return nil
+	}
+	return p.Faults[0]
+}
+
+// unending says whether the answers of all calls are committed in one of two faults and not in the other: who is
+// never told that its writes were made (that it has the lease, say) is not expected to go on.
+func unending(f, g fault.Fault) bool {
+	a, ok := f.(*fault.Answer)
+	if !ok {
+		return false
+	}
+	b, ok := g.(*fault.Answer)
+	return ok && a.Committed != b.Committed && a.Nth == 0 && a.Request.N == 0
 }
 
 // another are members of faults that make another fault of one: who never comes back is not expected to have done
