@@ -6,7 +6,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime/debug"
 	"slices"
 	"strconv"
 	"strings"
@@ -67,9 +66,6 @@ func (f *trialFlags) options(dir string) (o trial.Options, err error) {
 			return o, err
 		}
 		o.Invariants = append(o.Invariants, all...)
-	}
-	if os.Getenv("GOGC") == "" {
-		debug.SetGCPercent(400) // as in opsim replay
 	}
 	o.Replay.Trace, err = traces.Open(dir)
 	return o, err

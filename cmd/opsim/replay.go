@@ -8,7 +8,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime/debug"
 	"slices"
 	"strings"
 	"time"
@@ -131,9 +130,6 @@ func (f *replayFlags) run(cmd *cobra.Command, dir string) error {
 	defer func() { _ = o.Trace.Close() }()
 	if !f.worker {
 		warnUnclosed(cmd, o.Trace)
-	}
-	if os.Getenv("GOGC") == "" {
-		debug.SetGCPercent(400) // half of what a short run costs would else be the collection of one small heap
 	}
 	if f.worker {
 		return replay.Serve(cmd.Context(), o, cmd.InOrStdin(), cmd.OutOrStdout())

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"runtime/debug"
 
 	"github.com/spf13/cobra"
 
@@ -63,9 +62,6 @@ Exit codes: 0 all is as expected; 1 something is not; 2 bad input; 3 a case coul
 }
 
 func (f *testFlags) run(cmd *cobra.Command, args []string) error {
-	if os.Getenv("GOGC") == "" {
-		debug.SetGCPercent(400) // as in opsim replay
-	}
 	if f.worker {
 		return cases.Serve(cmd.Context(), cmd.InOrStdin(), cmd.OutOrStdout())
 	}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"os"
 	"os/exec"
-	"runtime/debug"
 	"slices"
 	"time"
 
@@ -64,9 +63,6 @@ func (f *verifyFlags) run(cmd *cobra.Command, dir string) error {
 	ops, err := parseOperators([]string{f.operator})
 	if err != nil {
 		return err
-	}
-	if os.Getenv("GOGC") == "" {
-		debug.SetGCPercent(400) // as in opsim replay
 	}
 	if f.worker {
 		t, err := c.Options(ops[0].Command)
