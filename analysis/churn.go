@@ -189,8 +189,9 @@ func (d *Churn) fault(c *churned, k emptiness) bool {
 		return lasting && perSecond >= d.NoOpRate
 	case onlyTimes:
 		return lasting && perSecond >= d.TimeRate
+	default:
+		return true
 	}
-	return true
 }
 
 // Findings implements Detector: one finding for each process, resource, kind and main field.
@@ -311,6 +312,7 @@ func (k emptiness) cause(e *emptyWrites) string {
 		return fmt.Sprintf("%s is set to the current time though the condition's status did not change", field)
 	case onlyOrder:
 		return fmt.Sprintf("%s is built from a list whose order differs from pass to pass (a map, or an informer's cache) and is not sorted", field)
+	default:
+		return fmt.Sprintf("%s is written empty in a form that the server stores in another, so it differs every time", field)
 	}
-	return fmt.Sprintf("%s is written empty in a form that the server stores in another, so it differs every time", field)
 }

@@ -87,7 +87,6 @@ const (
 	methodProportion = "share, Clopper–Pearson interval (Biometrika 26, 1934)"
 	methodRate       = "events over time, exact Poisson interval (Garwood, Biometrika 28, 1936)"
 	methodMedian     = "median, order-statistic interval (David and Nagaraja 2003, §7.1)"
-	methodCount      = "count"
 )
 
 func proportion(name string, k, n int64) Statistic {
@@ -109,10 +108,6 @@ func median(name, unit string, sample []float64, n int64) Statistic {
 		low, high = m, m
 	}
 	return Statistic{Name: name, Value: m, Unit: unit, Low: low, High: high, Confidence: level, N: n, Method: methodMedian}
-}
-
-func count(name, unit string, n int64) Statistic {
-	return Statistic{Name: name, Value: float64(n), Unit: unit, Low: float64(n), High: float64(n), N: n, Method: methodCount}
 }
 
 // reservoirSize bounds a sample: the interval of a median of 512 values is narrower than any decision needs.

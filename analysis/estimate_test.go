@@ -95,8 +95,13 @@ func TestKaplanMeier(t *testing.T) {
 	curve := KaplanMeier(lives)
 	// Klein and Moeschberger, Survival Analysis, 2nd ed. 2003, table 4.1A: time, at risk, ended, survival, standard error.
 	want := [][5]float64{
-		{6, 21, 3, 0.857, 0.076}, {7, 17, 1, 0.807, 0.087}, {10, 15, 1, 0.753, 0.096}, {13, 12, 1, 0.690, 0.107},
-		{16, 11, 1, 0.627, 0.114}, {22, 7, 1, 0.538, 0.128}, {23, 6, 1, 0.448, 0.135},
+		{6, 21, 3, 0.857, 0.076},
+		{7, 17, 1, 0.807, 0.087},
+		{10, 15, 1, 0.753, 0.096},
+		{13, 12, 1, 0.690, 0.107},
+		{16, 11, 1, 0.627, 0.114},
+		{22, 7, 1, 0.538, 0.128},
+		{23, 6, 1, 0.448, 0.135},
 	}
 	if len(curve) != len(want) {
 		t.Fatalf("%d steps, want %d", len(curve), len(want))

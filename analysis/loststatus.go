@@ -99,7 +99,6 @@ type lostGroup struct {
 	writes   int64 // status writes by the process to the resource
 	total    int64
 	dropped  int64
-	sure     bool
 	certain  Certainty
 	first    int64
 	last     int64

@@ -17,14 +17,12 @@ func TestMissingPrivilegesAreNamedInOneSentence(t *testing.T) {
 		{0, true, "lacks CAP_BPF and CAP_PERFMON and CAP_SYS_PTRACE (another user's process):"},
 		{1 << capSysAdmin, true, "lacks CAP_SYS_PTRACE"},
 	} {
-		err := missing(c.caps, c.peek)
-		if got := ""; err != nil {
+		got := ""
+		if err := missing(c.caps, c.peek); err != nil {
 			got = err.Error()
-			if c.want == "" || !strings.Contains(got, c.want) {
-				t.Errorf("%#x: %s", c.caps, got)
-			}
-		} else if c.want != "" {
-			t.Errorf("%#x: nothing missing", c.caps)
+		}
+		if (got == "") != (c.want == "") || !strings.Contains(got, c.want) {
+			t.Errorf("%#x: %q lacks %q", c.caps, got, c.want)
 		}
 	}
 	caps, err := effectiveCaps(strings.NewReader("Name:\tx\nCapEff:\t000001ffffffffff\n"))

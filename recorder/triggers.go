@@ -106,8 +106,7 @@ func newDeliveries() *deliveries {
 }
 
 func (d *deliveries) add(at time.Duration, e *traces.WatchEvent) {
-	switch traces.EventType(e.Type) {
-	case traces.Bookmark, traces.Error:
+	if t := traces.EventType(e.Type); t == traces.Bookmark || t == traces.Error {
 		return
 	}
 	resource, version := e.Group+"/"+e.Resource, e.ObjectHash

@@ -63,7 +63,7 @@ func (v *virtualRun) act(a fault.Action) error {
 		g.proc.Resume()
 	case fault.DoSkip:
 		v.skip(a.Clock)
-	case fault.DoCurrent, fault.DoCut: // the door has done it
+	case fault.DoCurrent, fault.DoCut, fault.DoAlter: // the door has done it
 	}
 	v.decide("process", a.String(), a.Fault)
 	return nil

@@ -96,7 +96,9 @@ func TestOpenRefuses(t *testing.T) {
 			path := filepath.Join(dir, ManifestName)
 			if name == "manifest folder" {
 				os.Remove(path)
-				os.Mkdir(path, 0o700)
+				if err := os.Mkdir(path, 0o700); err != nil {
+					t.Fatal(err)
+				}
 			} else {
 				mustWriteFile(t, path, []byte(c.manifest))
 			}

@@ -21,8 +21,10 @@ const (
 	Response                       // a call's answer begins
 )
 
-var kindNames = [...]string{Add: "add", AddAfter: "addAfter", AddRateLimited: "addRateLimited", Start: "start", Return: "return",
-	Done: "done", Request: "request", Response: "response"}
+var kindNames = [...]string{
+	Add: "add", AddAfter: "addAfter", AddRateLimited: "addRateLimited", Start: "start", Return: "return",
+	Done: "done", Request: "request", Response: "response",
+}
 
 func (k Kind) String() string {
 	if int(k) < len(kindNames) && kindNames[k] != "" {

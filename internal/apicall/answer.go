@@ -87,8 +87,9 @@ func (a *answer) Write(p []byte) (int, error) {
 		return a.w.Write(p)
 	case opaque:
 		return a.w.Write(p)
+	default:
+		return a.hold(p)
 	}
-	return a.hold(p)
 }
 
 // follow reads a watch's frames. A frame that ends within p is a row before p is passed on.

@@ -244,8 +244,9 @@ func (w *rewriter) walk(path []string, v span) error {
 		return w.replace(act, path[len(path)-1], v)
 	case nested:
 		return w.nested(v)
+	default:
+		return nil
 	}
-	return nil
 }
 
 // enter walks the members of an object whose place may hold secrets. Anything else in such a place is

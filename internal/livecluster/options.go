@@ -70,9 +70,3 @@ func (o *Options) check() error {
 	}
 	return nil
 }
-
-func (o *Options) progress(format string, args ...any) {
-	if o.Progress != nil {
-		o.Progress(format, args...)
-	}
-}

@@ -35,8 +35,18 @@ var kinds = []struct {
 	kind Kind
 	turn int
 }{
-	{KindCrash, 2}, {KindRefuse, 3}, {KindHold, 2}, {KindView, 2}, {KindMerge, 2}, {KindCut, 1}, {KindLost, 1},
-	{KindSwap, 1}, {KindRestart, 1}, {KindLeader, 2}, {KindClock, 1}, {KindThreads, 1},
+	{KindCrash, 2},
+	{KindRefuse, 3},
+	{KindHold, 2},
+	{KindView, 2},
+	{KindMerge, 2},
+	{KindCut, 1},
+	{KindLost, 1},
+	{KindSwap, 1},
+	{KindRestart, 1},
+	{KindLeader, 2},
+	{KindClock, 1},
+	{KindThreads, 1},
 }
 
 // candidate is a plan that may be run.

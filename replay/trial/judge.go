@@ -55,6 +55,7 @@ func detect(ctx context.Context, p *played) (all []Alarm, err error) {
 				if !yield(row, nil) {
 					return
 				}
+			default: // what the world knows of its run is no news of the cluster's
 			}
 		}
 	}

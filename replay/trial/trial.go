@@ -151,7 +151,6 @@ type Reference struct {
 	mask    *mask
 	skipped map[int64]bool // recorded seqs of steps that did not fit
 	found   map[string]bool
-	writes  int
 }
 
 // Reference plays the script without some of its steps unaltered, once for each set of steps.

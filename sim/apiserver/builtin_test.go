@@ -1,7 +1,6 @@
 package apiserver
 
 import (
-	"context"
 	"encoding/json"
 	"net/http"
 	"strings"
@@ -208,8 +207,10 @@ func TestServiceAddresses(t *testing.T) {
 	}
 	// The first 16 addresses and 86 ports are for those who ask.
 	for _, c := range []struct{ got, want any }{
-		{a.Spec.ClusterIP, "10.7.0.17"}, {b.Spec.ClusterIP, "10.7.0.18"},
-		{a.Spec.Ports[0].NodePort, int32(30086)}, {b.Spec.Ports[0].NodePort, int32(30087)},
+		{a.Spec.ClusterIP, "10.7.0.17"},
+		{b.Spec.ClusterIP, "10.7.0.18"},
+		{a.Spec.Ports[0].NodePort, int32(30086)},
+		{b.Spec.Ports[0].NodePort, int32(30087)},
 	} {
 		if c.got != c.want {
 			t.Errorf("got %v, want %v", c.got, c.want)
@@ -339,18 +340,4 @@ func has(groups []metav1.APIGroup, name, version string) bool {
 		}
 	}
 	return false
-}
-
-// eventually polls what has no signal.
-func eventually(t *testing.T, what string, ok func() bool) {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
-	defer cancel()
-	for !ok() {
-		select {
-		case <-time.After(20 * time.Millisecond):
-		case <-ctx.Done():
-			t.Fatalf("not within 20 s: %s", what)
-		}
-	}
 }

@@ -11,16 +11,22 @@ func TestRemovedVersions(t *testing.T) {
 	w := newWorld(t, Options{Version: "v1.15.3"})
 	for _, c := range []struct{ old, now, body string }{
 		{"/apis/policy/v1beta1/namespaces/default/poddisruptionbudgets", "/apis/policy/v1/namespaces/default/poddisruptionbudgets", `{"spec":{"maxUnavailable":1}}`},
-		{"/apis/batch/v1beta1/namespaces/default/cronjobs", "/apis/batch/v1/namespaces/default/cronjobs",
-			`{"spec":{"schedule":"* * * * *","jobTemplate":{"spec":{"template":{"spec":{"restartPolicy":"Never","containers":[{"name":"c","image":"i"}]}}}}}}`},
+		{
+			"/apis/batch/v1beta1/namespaces/default/cronjobs", "/apis/batch/v1/namespaces/default/cronjobs",
+			`{"spec":{"schedule":"* * * * *","jobTemplate":{"spec":{"template":{"spec":{"restartPolicy":"Never","containers":[{"name":"c","image":"i"}]}}}}}}`,
+		},
 		{"/apis/extensions/v1beta1/namespaces/default/ingresses", "/apis/networking.k8s.io/v1/namespaces/default/ingresses", `{"spec":{"backend":{"serviceName":"s","servicePort":80}}}`},
 		{"/apis/extensions/v1beta1/namespaces/default/deployments", deployPath, `{"spec":{"template":{"metadata":{"labels":{"a":"b"}},"spec":{"containers":[{"name":"c","image":"i"}]}}}}`},
-		{"/apis/apps/v1beta1/namespaces/default/statefulsets", "/apis/apps/v1/namespaces/default/statefulsets",
-			`{"spec":{"serviceName":"s","selector":{"matchLabels":{"a":"b"}},"template":{"metadata":{"labels":{"a":"b"}},"spec":{"containers":[{"name":"c","image":"i"}]}}}}`},
+		{
+			"/apis/apps/v1beta1/namespaces/default/statefulsets", "/apis/apps/v1/namespaces/default/statefulsets",
+			`{"spec":{"serviceName":"s","selector":{"matchLabels":{"a":"b"}},"template":{"metadata":{"labels":{"a":"b"}},"spec":{"containers":[{"name":"c","image":"i"}]}}}}`,
+		},
 		{"/apis/rbac.authorization.k8s.io/v1beta1/clusterroles", "/apis/rbac.authorization.k8s.io/v1/clusterroles", `{"rules":[]}`},
 		{"/apis/coordination.k8s.io/v1beta1/namespaces/default/leases", "/apis/coordination.k8s.io/v1/namespaces/default/leases", `{"spec":{"holderIdentity":"me"}}`},
-		{"/apis/events.k8s.io/v1beta1/namespaces/default/events", "/apis/events.k8s.io/v1/namespaces/default/events",
-			`{"eventTime":"2020-01-01T00:00:00.000000Z","reportingController":"x.y/z","reportingInstance":"i","action":"a","reason":"r","type":"Normal","regarding":{"namespace":"default"}}`},
+		{
+			"/apis/events.k8s.io/v1beta1/namespaces/default/events", "/apis/events.k8s.io/v1/namespaces/default/events",
+			`{"eventTime":"2020-01-01T00:00:00.000000Z","reportingController":"x.y/z","reportingInstance":"i","action":"a","reason":"r","type":"Normal","regarding":{"namespace":"default"}}`,
+		},
 		{"/apis/discovery.k8s.io/v1beta1/namespaces/default/endpointslices", "/apis/discovery.k8s.io/v1/namespaces/default/endpointslices", `{"addressType":"IPv4","endpoints":[]}`},
 		{"/apis/apiextensions.k8s.io/v1beta1/customresourcedefinitions", crdPath, `{"spec":{"group":"old.example.com","version":"v1","scope":"Namespaced","names":{"plural":"xs","singular":"x","kind":"X","listKind":"XList"},
 			"preserveUnknownFields":false,"validation":{"openAPIV3Schema":{"type":"object","properties":{"spec":{"type":"object","properties":{"size":{"type":"integer"}}}}}}}}`},

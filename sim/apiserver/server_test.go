@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -174,7 +175,7 @@ func dump(s *Server) string {
 
 func TestOneServerAtATime(t *testing.T) {
 	first := newWorld(t, Options{})
-	if s, err := New(t.Context(), Options{}); err != ErrSecondServer {
+	if s, err := New(t.Context(), Options{}); !errors.Is(err, ErrSecondServer) {
 		if err == nil {
 			s.Close()
 		}

@@ -2,6 +2,7 @@ package apiserver
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"net/http"
 	"os"
@@ -293,8 +294,8 @@ func TestLoadReportsWhatItCannot(t *testing.T) {
 		{schema.GroupVersionResource{Version: "v1", Resource: "secrets"}, []byte(`{"metadata":`)},
 		{schema.GroupVersionResource{Version: "v1", Resource: "secrets"}, []byte(`{"metadata":{"name":"s","resourceVersion":"x"}}`)},
 	})
-	failed, ok := err.(*LoadError)
-	if !ok || len(failed.Skipped) != 4 || failed.Total != 9 {
+	var failed *LoadError
+	if !errors.As(err, &failed) || len(failed.Skipped) != 4 || failed.Total != 9 {
 		t.Fatalf("%v", err)
 	}
 	for _, want := range []string{"4 of 9", "nodes.metrics.k8s.io: this API server does not serve the resource", `"x" is not a number`, "not a JSON object", "example.com/v7"} {

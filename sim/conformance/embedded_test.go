@@ -49,9 +49,11 @@ func embedded(t *testing.T) *Server {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := apiserver.New(ctx, apiserver.Options{Seed: 1, Clock: now, ServiceCIDR: "10.0.0.0/24", Address: listener.Addr().String(),
+	s, err := apiserver.New(ctx, apiserver.Options{
+		Seed: 1, Clock: now, ServiceCIDR: "10.0.0.0/24", Address: listener.Addr().String(),
 		RBAC: true, EnableAdmission: []string{apiserver.PluginStorageProtection},
-		Tokens: apiserver.Tokens{Issuer: "https://kubernetes.default.svc"}})
+		Tokens: apiserver.Tokens{Issuer: "https://kubernetes.default.svc"},
+	})
 	if err != nil {
 		t.Fatal(err)
 	}

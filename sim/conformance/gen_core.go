@@ -112,10 +112,14 @@ func (g *gen) services() {
 		if g.chance(30) {
 			spec["boundObjectRef"] = map[string]any{"apiVersion": "v1", "kind": pick(g, "Pod", "Secret", "ConfigMap"), "name": "none"}
 		}
-		id := g.add(Op{Verb: "token", Kind: "serviceaccounts", Method: "POST", Path: "/api/v1/namespaces/${ns}/serviceaccounts/" + pick(g, "sa", "sa", "sa", "none") + "/token", Type: jsonType,
-			Body: asJSON(map[string]any{"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": spec})})
-		g.add(Op{Verb: "create", Kind: "tokenreviews.authentication.k8s.io", Method: "POST", Path: "/apis/authentication.k8s.io/v1/tokenreviews", Type: jsonType,
-			Body: asJSON(map[string]any{"spec": map[string]any{"token": fmt.Sprintf("${%d.status.token}", id)}})})
+		id := g.add(Op{
+			Verb: "token", Kind: "serviceaccounts", Method: "POST", Path: "/api/v1/namespaces/${ns}/serviceaccounts/" + pick(g, "sa", "sa", "sa", "none") + "/token", Type: jsonType,
+			Body: asJSON(map[string]any{"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": spec}),
+		})
+		g.add(Op{
+			Verb: "create", Kind: "tokenreviews.authentication.k8s.io", Method: "POST", Path: "/apis/authentication.k8s.io/v1/tokenreviews", Type: jsonType,
+			Body: asJSON(map[string]any{"spec": map[string]any{"token": fmt.Sprintf("${%d.status.token}", id)}}),
+		})
 	}
 }
 
@@ -235,12 +239,14 @@ func (g *gen) policies() {
 	if mutates {
 		g.post("mutatingadmissionpolicies.admissionregistration.k8s.io", group+"mutatingadmissionpolicies", map[string]any{
 			"metadata": map[string]any{"name": "${ns}-m"},
-			"spec": map[string]any{"matchConstraints": merge(clone(match), map[string]any{"resourceRules": []any{map[string]any{"apiGroups": []any{""}, "apiVersions": []any{"v1"}, "operations": []any{"CREATE"}, "resources": []any{"configmaps"}}}}),
+			"spec": map[string]any{
+				"matchConstraints":   merge(clone(match), map[string]any{"resourceRules": []any{map[string]any{"apiGroups": []any{""}, "apiVersions": []any{"v1"}, "operations": []any{"CREATE"}, "resources": []any{"configmaps"}}}}),
 				"reinvocationPolicy": "Never", "failurePolicy": "Fail",
 				"mutations": []any{pick(g,
 					map[string]any{"patchType": "ApplyConfiguration", "applyConfiguration": map[string]any{"expression": "Object{metadata: Object.metadata{labels: {'mutated': 'yes'}}}"}},
 					map[string]any{"patchType": "JSONPatch", "jsonPatch": map[string]any{"expression": "[JSONPatch{op: 'add', path: '/metadata/annotations', value: {'mutated': 'yes'}}]"}},
-				)}},
+				)},
+			},
 		})
 		g.post("mutatingadmissionpolicybindings.admissionregistration.k8s.io", group+"mutatingadmissionpolicybindings", map[string]any{
 			"metadata": map[string]any{"name": "${ns}-m"}, "spec": map[string]any{"policyName": "${ns}-m"},
@@ -297,8 +303,10 @@ func (g *gen) limits() {
 	g.post("limitranges", builtinKind("limitranges").path(), builtinKind("limitranges").object("l"))
 	g.post("priorityclasses.scheduling.k8s.io", builtinKind("priorityclasses").path(), builtinKind("priorityclasses").object("p"))
 	probe := func(body map[string]any, code int, has string) {
-		g.add(Op{Verb: "await", Kind: pods.id(), Do: Await, Method: "POST", Path: pods.path() + "?dryRun=All", Type: jsonType,
-			Body: asJSON(merge(pods.object("probe"), body)), Until: code, Has: has})
+		g.add(Op{
+			Verb: "await", Kind: pods.id(), Do: Await, Method: "POST", Path: pods.path() + "?dryRun=All", Type: jsonType,
+			Body: asJSON(merge(pods.object("probe"), body)), Until: code, Has: has,
+		})
 	}
 	probe(map[string]any{"spec": map[string]any{"priorityClassName": "${ns}-p"}}, 201, "500m")
 	for range 10 {
@@ -329,11 +337,15 @@ func (g *gen) permissions() {
 	as(Op{Verb: "list", Kind: cm.id(), Path: cm.all()})
 	as(Op{Verb: "get", Kind: "discovery", Path: pick(g, "/version", "/healthz", "/metrics", "/api", "/openapi/v3", "/nothing")})
 	verbs := pick(g, []any{"get", "list"}, []any{"create", "get"}, []any{"*"})
-	g.post("roles.rbac.authorization.k8s.io", builtinKind("roles").path(), map[string]any{"metadata": map[string]any{"name": "r"},
-		"rules": []any{map[string]any{"apiGroups": []any{""}, "resources": []any{"configmaps"}, "verbs": verbs}}})
-	g.post("rolebindings.rbac.authorization.k8s.io", builtinKind("rolebindings").path(), map[string]any{"metadata": map[string]any{"name": "r"},
+	g.post("roles.rbac.authorization.k8s.io", builtinKind("roles").path(), map[string]any{
+		"metadata": map[string]any{"name": "r"},
+		"rules":    []any{map[string]any{"apiGroups": []any{""}, "resources": []any{"configmaps"}, "verbs": verbs}},
+	})
+	g.post("rolebindings.rbac.authorization.k8s.io", builtinKind("rolebindings").path(), map[string]any{
+		"metadata": map[string]any{"name": "r"},
 		"roleRef":  map[string]any{"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "r"},
-		"subjects": []any{map[string]any{"kind": "User", "apiGroup": "rbac.authorization.k8s.io", "name": "alice-${ns}"}}})
+		"subjects": []any{map[string]any{"kind": "User", "apiGroup": "rbac.authorization.k8s.io", "name": "alice-${ns}"}},
+	})
 	g.add(Op{Verb: "await", Kind: cm.id(), Do: Await, Path: cm.path() + "/none", Header: user, Until: 404, Has: "NotFound"})
 	c := g.cast(cm, "a", "b")
 	for range 10 {
@@ -343,10 +355,14 @@ func (g *gen) permissions() {
 			op.Header = user
 		}
 	}
-	as(Op{Verb: "create", Kind: "roles.rbac.authorization.k8s.io", Method: "POST", Path: builtinKind("roles").path(), Type: jsonType,
-		Body: asJSON(map[string]any{"metadata": map[string]any{"name": "more"}, "rules": []any{map[string]any{"apiGroups": []any{"*"}, "resources": []any{"*"}, "verbs": []any{"*"}}}})})
-	as(Op{Verb: "create", Kind: "selfsubjectaccessreviews.authorization.k8s.io", Method: "POST", Path: "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", Type: jsonType,
-		Body: asJSON(map[string]any{"spec": map[string]any{"resourceAttributes": map[string]any{"namespace": "${ns}", "verb": pick(g, "get", "delete"), "resource": "configmaps"}}})})
+	as(Op{
+		Verb: "create", Kind: "roles.rbac.authorization.k8s.io", Method: "POST", Path: builtinKind("roles").path(), Type: jsonType,
+		Body: asJSON(map[string]any{"metadata": map[string]any{"name": "more"}, "rules": []any{map[string]any{"apiGroups": []any{"*"}, "resources": []any{"*"}, "verbs": []any{"*"}}}}),
+	})
+	as(Op{
+		Verb: "create", Kind: "selfsubjectaccessreviews.authorization.k8s.io", Method: "POST", Path: "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", Type: jsonType,
+		Body: asJSON(map[string]any{"spec": map[string]any{"resourceAttributes": map[string]any{"namespace": "${ns}", "verb": pick(g, "get", "delete"), "resource": "configmaps"}}}),
+	})
 	as(Op{Verb: "create", Kind: "selfsubjectreviews.authentication.k8s.io", Method: "POST", Path: "/apis/authentication.k8s.io/v1/selfsubjectreviews", Type: jsonType, Body: "{}"})
 }
 

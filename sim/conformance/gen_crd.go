@@ -306,8 +306,10 @@ func (g *gen) definitions() {
 			g.add(Op{Verb: "create", Kind: definitions, Method: "POST", Path: crd + "?dryRun=All", Type: jsonType, Body: asJSON(map[string]any{
 				"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
 				"metadata": map[string]any{"name": "others.${ns}.example.com"},
-				"spec": map[string]any{"group": "${ns}.example.com", "scope": "Namespaced", "names": map[string]any{"plural": "others", "kind": "Other"},
-					"versions": []any{g.badVersion()}},
+				"spec": map[string]any{
+					"group": "${ns}.example.com", "scope": "Namespaced", "names": map[string]any{"plural": "others", "kind": "Other"},
+					"versions": []any{g.badVersion()},
+				},
 			})})
 		case 1:
 			g.add(Op{Verb: "status", Kind: definitions, Method: "PATCH", Path: name + "/status", Type: mergePatch, Body: asJSON(edit)})

@@ -138,8 +138,9 @@ func (g *gen) random(t reflect.Type, name string, depth int) any {
 		return out
 	case reflect.Struct:
 		return g.randomStruct(t, depth)
+	default:
+		return g.odd()
 	}
-	return g.odd()
 }
 
 func (g *gen) randomStruct(t reflect.Type, depth int) any {

@@ -88,6 +88,7 @@ func (a Action) String() string {
 		if a.View != nil {
 			return fmt.Sprintf("start %s, which is shown the past: %s", a.Process, a.View)
 		}
+	case DoKill, DoPause, DoResume: // by their names
 	}
 	return string(a.Do) + " " + a.Process
 }

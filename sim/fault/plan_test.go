@@ -214,16 +214,26 @@ func TestDocs(t *testing.T) {
 // TestUnserveDiscovery: what is gone is in none of the documents by which clients find an API.
 func TestUnserveDiscovery(t *testing.T) {
 	for _, c := range []struct{ fault, path, doc, want string }{
-		{"unserve: {version: a.io/v1}", "/apis", `{"kind":"APIGroupList","groups":[{"name":"a.io","versions":[{"version":"v1"}]},{"name":"b.io","versions":[{"version":"v1"}]}]}`,
-			`{"groups":[{"name":"b.io","versions":[{"version":"v1"}]}],"kind":"APIGroupList"}`},
-		{"unserve: {version: a.io/v1}", "/apis/a.io", `{"kind":"APIGroup","name":"a.io","versions":[{"version":"v1"},{"version":"v2"}],"preferredVersion":{"version":"v1"}}`,
-			`{"kind":"APIGroup","name":"a.io","preferredVersion":{"version":"v2"},"versions":[{"version":"v2"}]}`},
-		{"unserve: {version: a.io/v1, resource: xs}", "/apis/a.io/v1", `{"kind":"APIResourceList","resources":[{"name":"xs"},{"name":"xs/status"},{"name":"ys"}]}`,
-			`{"kind":"APIResourceList","resources":[{"name":"ys"}]}`},
-		{"unserve: {version: a.io/v1, resource: xs}", "/apis", `{"kind":"APIGroupDiscoveryList","items":[{"metadata":{"name":"a.io"},"versions":[{"version":"v1","resources":[{"resource":"xs"},{"resource":"ys"}]}]}]}`,
-			`{"items":[{"metadata":{"name":"a.io"},"versions":[{"resources":[{"resource":"ys"}],"version":"v1"}]}],"kind":"APIGroupDiscoveryList"}`},
-		{"unserve: {version: v1}", "/api", `{"kind":"APIGroupDiscoveryList","items":[{"metadata":{},"versions":[{"version":"v1","resources":[{"resource":"pods"}]}]}]}`,
-			`{"items":[],"kind":"APIGroupDiscoveryList"}`},
+		{
+			"unserve: {version: a.io/v1}", "/apis", `{"kind":"APIGroupList","groups":[{"name":"a.io","versions":[{"version":"v1"}]},{"name":"b.io","versions":[{"version":"v1"}]}]}`,
+			`{"groups":[{"name":"b.io","versions":[{"version":"v1"}]}],"kind":"APIGroupList"}`,
+		},
+		{
+			"unserve: {version: a.io/v1}", "/apis/a.io", `{"kind":"APIGroup","name":"a.io","versions":[{"version":"v1"},{"version":"v2"}],"preferredVersion":{"version":"v1"}}`,
+			`{"kind":"APIGroup","name":"a.io","preferredVersion":{"version":"v2"},"versions":[{"version":"v2"}]}`,
+		},
+		{
+			"unserve: {version: a.io/v1, resource: xs}", "/apis/a.io/v1", `{"kind":"APIResourceList","resources":[{"name":"xs"},{"name":"xs/status"},{"name":"ys"}]}`,
+			`{"kind":"APIResourceList","resources":[{"name":"ys"}]}`,
+		},
+		{
+			"unserve: {version: a.io/v1, resource: xs}", "/apis", `{"kind":"APIGroupDiscoveryList","items":[{"metadata":{"name":"a.io"},"versions":[{"version":"v1","resources":[{"resource":"xs"},{"resource":"ys"}]}]}]}`,
+			`{"items":[{"metadata":{"name":"a.io"},"versions":[{"resources":[{"resource":"ys"}],"version":"v1"}]}],"kind":"APIGroupDiscoveryList"}`,
+		},
+		{
+			"unserve: {version: v1}", "/api", `{"kind":"APIGroupDiscoveryList","items":[{"metadata":{},"versions":[{"version":"v1","resources":[{"resource":"pods"}]}]}]}`,
+			`{"items":[],"kind":"APIGroupDiscoveryList"}`,
+		},
 		{"unserve: {version: a.io/v1}", "/apis", `no JSON`, `no JSON`},
 	} {
 		f, err := ParseFault(c.fault)

@@ -11,7 +11,6 @@ import (
 type Watcher struct {
 	sel   Selector
 	count counter
-	seen  int
 	hits  map[Ticket]bool // calls that have arrived
 }
 

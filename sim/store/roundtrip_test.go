@@ -112,8 +112,10 @@ func TestRawManagedFields(t *testing.T) {
 	recorded, wall := "2019-01-01T00:00:00Z", time.Now().Add(time.Second).UTC().Format(time.RFC3339)
 	u := &unstructured.Unstructured{Object: widgetWith(true)}
 	u.Object["metadata"] = map[string]any{"name": "a", "managedFields": []any{
-		map[string]any{"manager": "old", "time": recorded}, map[string]any{"manager": "new", "time": wall},
-		map[string]any{"manager": "none"}, map[string]any{"manager": "another", "time": wall},
+		map[string]any{"manager": "old", "time": recorded},
+		map[string]any{"manager": "new", "time": wall},
+		map[string]any{"manager": "none"},
+		map[string]any{"manager": "another", "time": wall},
 	}}
 	s.stamp(t.Context(), "/a", false, u)
 	var got []string

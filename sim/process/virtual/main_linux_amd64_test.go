@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -295,7 +296,7 @@ func (w *world) pump() bool {
 		for {
 			n, err := st.Read(buf[:])
 			e.in = append(e.in, buf[:n]...)
-			if err == io.EOF {
+			if errors.Is(err, io.EOF) {
 				st.Close()
 				delete(w.conns, st)
 			}

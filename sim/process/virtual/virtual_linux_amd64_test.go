@@ -3,6 +3,7 @@ package virtual
 import (
 	"bufio"
 	"bytes"
+	"errors"
 	"fmt"
 	"io"
 	"net/netip"
@@ -113,7 +114,7 @@ func (w *world) get(p *Process, addr string, n int) {
 		k, _ := st.Read(b[:])
 		_, err := st.Read(b[k:])
 		_, body, _ := bytes.Cut(b[:k], []byte("\r\n\r\n"))
-		fmt.Fprintf(&w.out, "%v answers %s, end %v, asked at %v\n", st.Process().Spec().Name, body, err == io.EOF, at.Sub(defaultStart).Round(time.Millisecond))
+		fmt.Fprintf(&w.out, "%v answers %s, end %v, asked at %v\n", st.Process().Spec().Name, body, errors.Is(err, io.EOF), at.Sub(defaultStart).Round(time.Millisecond))
 		st.Close()
 	})
 }
@@ -351,7 +352,7 @@ func (n *pipes) pump(st *Stream) {
 		if k > 0 {
 			n.write(other, b[:k])
 		}
-		if err == io.EOF {
+		if errors.Is(err, io.EOF) {
 			_ = other.CloseWrite() // it may have closed too
 		}
 	})
