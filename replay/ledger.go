@@ -149,7 +149,14 @@ func (l *ledger) next() <-chan struct{} {
 	return l.changed
 }
 
-// counts are for the progress line.
+// callsOf is how many calls a process has made.
+func (l *ledger) callsOf(process string) int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.calls[process]
+}
+
+// counts are of the whole run so far.
 func (l *ledger) counts() (calls, writes, events int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -213,11 +213,12 @@ func (r *run) operators(ends []OperatorResult) (all []traces.Operator) {
 	return all
 }
 
-// ended is what became of an operator.
+// ended is what became of an operator. How many calls it made shows when the trace is closed: on the wall clock its
+// last ones end after it.
 func (r *run) ended(op *Operator, exit process.Exit) OperatorResult {
 	r.decide("process", "end "+op.Name+": "+exit.String(), "")
 	return OperatorResult{
-		Name: op.Name, KnownBy: op.Identity.How, Calls: r.ledger.calls[op.Name], Exit: exit, ExitEarly: !exit.Stopped,
+		Name: op.Name, KnownBy: op.Identity.How, Exit: exit, ExitEarly: !exit.Stopped,
 	}
 }
 
@@ -469,6 +470,9 @@ func (r *run) finish(result *Result, losses []traces.Loss) error {
 	recorded, run := r.script.Writes, r.ledger.written()
 	result.Divergence = compare(recorded, run, newMasker(r.script.Refs, recorded), newMasker(r.ledger.refs, run))
 	result.Calls, _, result.Events = r.ledger.counts()
+	for i := range result.Operators {
+		result.Operators[i].Calls = r.ledger.callsOf(result.Operators[i].Name)
+	}
 	result.Trace, result.RunDir = r.o.Trace.Dir(), r.o.Out
 	result.Notes, result.Clock = r.notes, r.o.Clock
 	result.Recorded = r.script.Span
