@@ -27,11 +27,14 @@ type Divergence struct {
 	// Missing are recorded writes that the run did not make, New those that it made beyond the recorded.
 	Missing int `json:"missing"`
 	New     int `json:"new"`
-	// The repetitions, the writes of leader election, the Events and the refused writes on both sides.
+	// The repetitions, the writes of leader election, the Events and the refused writes on both sides, and those whose
+	// writer was gone, or its connection, before an answer: they may have been made or not.
 	Repeated Pair `json:"repeated"`
 	Election Pair `json:"election"`
 	Events   Pair `json:"events"`
 	Refused  Pair `json:"refused"`
+
+	Unanswered Pair `json:"unanswered"`
 	// Targets has a row for each target, those that differ first.
 	Targets []Target `json:"targets"`
 }
@@ -108,6 +111,9 @@ func compare(recorded, run []*traces.Request, mask, runMask *masker) *Divergence
 			switch {
 			case kind != nil:
 				*count(kind(d))++
+				continue
+			case r.Code == 0:
+				*count(&d.Unanswered)++
 				continue
 			case !succeeded(r):
 				*count(&d.Refused)++

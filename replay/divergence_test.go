@@ -45,6 +45,7 @@ func TestDivergence(t *testing.T) {
 		wrote(24, "update", "widgets", "w", "status", 200, `{"status":{"n":6}}`),
 		wrote(25, "create", "pods", "db-q8", "", 201, `{"metadata":{"generateName":"db-"}}`),
 		wrote(26, "create", "pods", "db-q9", "", 201, `{"metadata":{"generateName":"db-"},"spec":{"after":"db-q8"}}`),
+		wrote(27, "delete", "configmaps", "old", "", 0, ""), // nobody was there for the answer
 	}
 	owner := actor.Ref{Version: "v1", Resource: "widgets", Namespace: "a", Name: "w"}
 	d := compare(recorded, run,
@@ -60,7 +61,7 @@ func TestDivergence(t *testing.T) {
 	pods.Recorded, pods.Run, pods.Again, pods.Equal = 2, 2, 2, 2
 	want := &Divergence{
 		Recorded: 6, Run: 6, Again: 5, Equal: 4, Missing: 1, New: 1,
-		Repeated: Pair{1, 0}, Election: Pair{2, 0}, Events: Pair{1, 0}, Refused: Pair{1, 0},
+		Repeated: Pair{1, 0}, Election: Pair{2, 0}, Events: Pair{1, 0}, Refused: Pair{1, 0}, Unanswered: Pair{0, 1},
 		Targets: []Target{old, status, cm, pods},
 	}
 	if diff := cmp.Diff(want, d); diff != "" {

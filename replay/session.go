@@ -4,9 +4,11 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"slices"
 	"time"
 
 	"github.com/opreplay/opreplay/internal/cli"
+	"github.com/opreplay/opreplay/sim/actor"
 	"github.com/opreplay/opreplay/sim/process/virtual"
 )
 
@@ -51,7 +53,13 @@ func Open(ctx context.Context, o Options) (*Session, error) {
 	if h.first == nil && !h.managed {
 		return nil, cli.Usagef("%s: no call or write in it is the operator's (%s)", o.Trace.Dir(), anyOf(ops).knownBy())
 	}
-	s := &Session{o: o, ops: ops, script: makeScript(h).without(o.Without)}
+	script := makeScript(h)
+	for _, seq := range o.Without {
+		if !slices.ContainsFunc(script.Steps, func(x actor.Step) bool { return x.Seq == seq }) {
+			return nil, cli.Usagef("%s: no outsider's change in it has the seq %d, to be left out", o.Trace.Dir(), seq)
+		}
+	}
+	s := &Session{o: o, ops: ops, script: script.without(o.Without)}
 	if o.fellBack != nil {
 		s.notes = append(s.notes, o.fellBack.Error()+"; the operator ran on the wall clock instead")
 	}

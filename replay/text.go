@@ -27,6 +27,7 @@ func (r *Result) Text(w io.Writer) error {
 	p.pair("leader election", d.Election)
 	p.pair("Events", d.Events)
 	p.pair("refused", d.Refused)
+	p.pair("without an answer, so made or not", d.Unanswered)
 	p.targets(d)
 	p.line("outsiders: %d of %d recorded changes applied", r.Applied, r.Steps)
 	if r.NotReached > 0 {

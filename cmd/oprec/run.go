@@ -11,7 +11,7 @@ func newRunCmd() *cobra.Command {
 	var o recorder.RunOptions
 	var access recorder.Access
 	cmd := &cobra.Command{
-		Use:   "run --out TRACE -- COMMAND [ARGUMENT…]",
+		Use:   "run --out TRACE [flags] -- COMMAND [ARGUMENT…]",
 		Short: "Run an operator locally and record all that it sees, does and logs",
 		Long: `run starts the operator with KUBECONFIG set to a recording proxy, and records its API calls, what its
 watches deliver, its log, and with them every change in the cluster, as oprec capture does. It ends when

@@ -1,8 +1,10 @@
 package main
 
 import (
+	"os/exec"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -29,6 +31,12 @@ func TestEnvtest(t *testing.T) {
 		t.Fatalf("%+v", got)
 	}
 	clitest.Children(t)
+	for name, want := range map[string]string{"etcd": "etcd Version: opsim", "kube-apiserver": "Kubernetes v"} {
+		out, err := exec.CommandContext(t.Context(), filepath.Join(assets, name), "--version").Output()
+		if err != nil || !strings.HasPrefix(string(out), want) {
+			t.Errorf("%s --version: %q, %v", name, out, err)
+		}
+	}
 	var envs [2]*envtest.Environment
 	var configs [2]*rest.Config
 	var all sync.WaitGroup

@@ -187,7 +187,27 @@ Exit codes: 0 nothing found; 1 found something; 2 bad input; 3 the runs could no
 	return cmd
 }
 
+// check refuses what no exploration can be made with.
+func (f *exploreFlags) check() error {
+	switch {
+	case f.budget < 1:
+		return cli.Usagef("--budget %d: want how many plans to run, from 1", f.budget)
+	case f.workers < 0:
+		return cli.Usagef("--workers %d: want how many runs at a time, from 1, or 0 for one a processor", f.workers)
+	case f.time < 0:
+		return cli.Usagef("--time %s: want a time that is not negative", f.time)
+	case f.settle < 0:
+		return cli.Usagef("--settle %s: want a time that is not negative", f.settle)
+	case f.bound < 0:
+		return cli.Usagef("--bound %s: want a time that is not negative", f.bound)
+	}
+	return nil
+}
+
 func (f *exploreFlags) run(cmd *cobra.Command, dir string) error {
+	if err := f.check(); err != nil {
+		return err
+	}
 	t, err := f.options(dir)
 	if err != nil {
 		return err

@@ -75,6 +75,9 @@ type found struct {
 }
 
 func (f *shrinkFlags) run(cmd *cobra.Command, dir string) error {
+	if f.most < 1 {
+		return cli.Usagef("--runs %d: want how many runs to make at most, from 1", f.most)
+	}
 	t, source, err := f.of(dir)
 	if err != nil {
 		return err

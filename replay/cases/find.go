@@ -31,6 +31,9 @@ func Find(paths []string) (all []*Case, err error) {
 			}
 			if rel, err := filepath.Rel(path, dir); err == nil && rel != "." {
 				c.Name = filepath.ToSlash(rel)
+				if len(paths) > 1 { // so that each says where it is from
+					c.Name = nameOf(path) + "/" + c.Name
+				}
 			}
 			if taken[c.Name] {
 				c.Name = filepath.ToSlash(dir)

@@ -18,7 +18,8 @@ import (
 
 // etcdFlags are those that envtest sets, with the defaults of etcd.
 type etcdFlags struct {
-	listen []string
+	listen  []string
+	version bool
 }
 
 func newEtcdCmd() *cobra.Command {
@@ -31,12 +32,17 @@ folder keeps its objects itself.`,
 		Example: "  KUBEBUILDER_ASSETS=DIR go test ./...",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if f.version {
+				_, err := fmt.Fprintln(cmd.OutOrStdout(), "etcd Version: opsim")
+				return err
+			}
 			noEffect(cmd)
 			return f.run(cmd.Context())
 		},
 	}
 	fl := cmd.Flags()
 	fl.StringSliceVar(&f.listen, "listen-client-urls", []string{"http://localhost:2379"}, "where to answer /health")
+	fl.BoolVar(&f.version, "version", false, "say that this is opsim")
 	ignored(cmd, "etcd's data", "advertise-client-urls", "listen-peer-urls", "initial-advertise-peer-urls", "initial-cluster",
 		"data-dir", "name", "log-level", "logger", "quota-backend-bytes", "snapshot-count")
 	fl.Bool("unsafe-no-fsync", false, "without effect: nothing is stored")
