@@ -36,10 +36,12 @@ func plain(rt http.RoundTripper) *http.Client {
 	return &http.Client{Transport: rt, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 }
 
-// TestConformance asks both servers the same and compares the answers.
+// TestConformance asks both servers the same and compares the answers: what a seed makes, or the sequence of a file
+// (-sequence FILE).
 func TestConformance(t *testing.T) {
 	if *replay != "" {
-		t.Skip("SKIPPED: -sequence runs one sequence only")
+		runAgain(t, *replay)
+		return
 	}
 	p := pair(t)
 	table := &Table{Seed: *seed}
@@ -76,17 +78,15 @@ func TestConformance(t *testing.T) {
 	}
 }
 
-// TestSequence runs a sequence from a file: go test ./sim/conformance -run TestSequence -sequence FILE.
-func TestSequence(t *testing.T) {
-	if *replay == "" {
-		t.Skip("SKIPPED: no -sequence FILE is given")
-	}
-	f, err := os.Open(*replay)
+// runAgain runs the sequence of a file and says what both servers answered.
+func runAgain(t *testing.T, file string) {
+	t.Helper()
+	f, err := os.Open(file)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer f.Close() //nolint:errcheck // read only
-	s, err := Parse(*replay, f)
+	s, err := Parse(file, f)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -178,10 +178,10 @@ func describe(t *testing.T, p *Pair, s *Sequence, outcomes []*Outcome) string {
 		if err := os.WriteFile(path, []byte(s.String()), 0o600); err != nil {
 			t.Error(err)
 		}
-		fmt.Fprintf(&b, "go test ./sim/conformance -run TestSequence -v -args -sequence %s\n", path)
+		fmt.Fprintf(&b, "go test ./sim/conformance -run TestConformance -v -args -sequence %s\n", path)
 		return b.String()
 	}
-	fmt.Fprintf(&b, "to run it again, put these lines into a file: go test ./sim/conformance -run TestSequence -v -args -sequence FILE\n%s", s)
+	fmt.Fprintf(&b, "to run it again, put these lines into a file: go test ./sim/conformance -run TestConformance -v -args -sequence FILE\n%s", s)
 	return b.String()
 }
 

@@ -14,7 +14,7 @@
 //	go test ./sim/conformance -v -args -operations 2000 -seed 7             # another run
 //	go test ./sim/conformance -v -args -operations 500 -only apply          # of one area
 //	go test ./sim/conformance -v -args -first 12 -operations 1 -shrink 200  # sequence 12 alone, made smaller
-//	go test ./sim/conformance -run TestSequence -v -args -sequence FILE     # one that failed, from a file
+//	go test ./sim/conformance -run TestConformance -v -args -sequence FILE     # one that failed, from a file
 //
 // # What is asked
 //
