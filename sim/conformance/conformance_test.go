@@ -78,8 +78,8 @@ func TestConformance(t *testing.T) {
 	}
 }
 
-// runAgain runs the sequence of a file and says what both servers answered.
-func runAgain(t *testing.T, file string) {
+// sequenceOf reads a file.
+func sequenceOf(t *testing.T, file string) *Sequence {
 	t.Helper()
 	f, err := os.Open(file)
 	if err != nil {
@@ -90,6 +90,13 @@ func runAgain(t *testing.T, file string) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	return s
+}
+
+// runAgain runs the sequence of a file and says what both servers answered.
+func runAgain(t *testing.T, file string) {
+	t.Helper()
+	s := sequenceOf(t, file)
 	p := pair(t)
 	outcomes, err := p.Run(t.Context(), s)
 	if err != nil {
@@ -115,15 +122,7 @@ func TestRegressions(t *testing.T) {
 	p := pair(t)
 	for _, file := range files {
 		t.Run(filepath.Base(file), func(t *testing.T) {
-			f, err := os.Open(file)
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer f.Close() //nolint:errcheck // read only
-			s, err := Parse(file, f)
-			if err != nil {
-				t.Fatal(err)
-			}
+			s := sequenceOf(t, file)
 			outcomes, err := p.Run(t.Context(), s)
 			if err != nil {
 				t.Fatal(err)
