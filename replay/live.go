@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"slices"
 	"strings"
@@ -108,7 +109,7 @@ func (c *collector) see(w *traces.WatchEvent) {
 	if w.Type == string(traces.Deleted) {
 		delete(c.live, w.UID)
 		c.gone[w.UID] = true
-		for _, uid := range sortedKeys(c.live) {
+		for _, uid := range slices.Sorted(maps.Keys(c.live)) {
 			c.look(c.live[uid])
 		}
 		return
@@ -120,15 +121,6 @@ func (c *collector) see(w *traces.WatchEvent) {
 	}
 	o.Identity, o.owners = w.Identity, ownersOf(w.Object)
 	c.look(o)
-}
-
-func sortedKeys[V any](m map[string]V) []string {
-	keys := make([]string, 0, len(m))
-	for k := range m {
-		keys = append(keys, k)
-	}
-	slices.Sort(keys)
-	return keys
 }
 
 // look has an object deleted that has lost all its owners.

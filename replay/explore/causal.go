@@ -3,6 +3,7 @@ package explore
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -23,7 +24,7 @@ func (l *list) views(kept []*call) {
 	rank := func(w *call) int { return slices.Index([]string{"delete", "create", "update", "patch"}, w.Verb) }
 	slices.SortStableFunc(order, func(a, b *call) int { return rank(a) - rank(b) })
 	for _, w := range order {
-		for _, k := range sortedKeys(l.things) {
+		for _, k := range slices.Sorted(maps.Keys(l.things)) {
 			t := l.things[k]
 			if !l.clients[resourceOf(&t.id)] {
 				continue
@@ -139,7 +140,7 @@ func (l *list) merges() {
 	for _, e := range l.events {
 		byKey[e.key] = append(byKey[e.key], e)
 	}
-	for _, k := range sortedKeys(byKey) {
+	for _, k := range slices.Sorted(maps.Keys(byKey)) {
 		all := byKey[k]
 		for i, from := range all {
 			if from.byOp {

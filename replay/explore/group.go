@@ -2,6 +2,7 @@ package explore
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 
 	"github.com/opreplay/opreplay/replay/shrink"
@@ -127,8 +128,8 @@ func (g *grouper) followers(all []sighting) {
 			}
 		}
 	}
-	for _, k := range sortedKeys(with) {
-		if groups := sortedKeys(with[k]); len(groups) > 0 {
+	for _, k := range slices.Sorted(maps.Keys(with)) {
+		if groups := slices.Sorted(maps.Keys(with[k])); len(groups) > 0 {
 			g.join(k, groups[0])
 		}
 	}

@@ -374,12 +374,3 @@ func (p *past) nextOutside(after int64) (at int64, ok bool) {
 	}
 	return 0, false
 }
-
-func sortedKeys[V any](m map[string]V) []string {
-	keys := make([]string, 0, len(m))
-	for k := range m {
-		keys = append(keys, k)
-	}
-	slices.Sort(keys)
-	return keys
-}

@@ -1,6 +1,7 @@
 package explore
 
 import (
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"time"
@@ -18,7 +19,7 @@ func (l *list) random(n int) trial.Try {
 	rnd := rand.New(rand.NewPCG(l.seed, uint64(n)+1))
 	p := &fault.Plan{Seed: l.seed + uint64(n) + 100}
 	t := trial.Try{Plan: p, Threads: replay.ThreadsSeeded, Procs: []int{1, 1, 2, 4}[rnd.IntN(4)]}
-	watched := sortedKeys(l.clients)
+	watched := slices.Sorted(maps.Keys(l.clients))
 	for _, i := range rnd.Perm(len(watched))[:min(len(watched), 3)] {
 		d := latencies[rnd.IntN(len(latencies))]
 		if d == 0 {
@@ -56,7 +57,7 @@ func (l *list) chance(rnd *rand.Rand) fault.Fault {
 	case 2:
 		return &fault.Answer{Request: w.selector(), Code: fault.CodeLost, Committed: true}
 	case 3:
-		if watched := sortedKeys(l.clients); len(watched) > 0 {
+		if watched := slices.Sorted(maps.Keys(l.clients)); len(watched) > 0 {
 			return &fault.Cut{Watch: watched[rnd.IntN(len(watched))], Client: operator, At: time.Duration(rnd.Int64N(int64(l.span))).Round(time.Millisecond), Gone: rnd.IntN(2) == 0}
 		}
 	}

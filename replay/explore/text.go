@@ -3,6 +3,8 @@ package explore
 import (
 	"fmt"
 	"io"
+	"maps"
+	"slices"
 	"strings"
 	"time"
 
@@ -52,7 +54,7 @@ func (r *Result) Text(w io.Writer) error {
 	if r.Failed > 0 {
 		p.line("  %d runs could not take place: see error in the table", r.Failed)
 	}
-	for _, why := range sortedKeys(r.Pruned) {
+	for _, why := range slices.Sorted(maps.Keys(r.Pruned)) {
 		p.line("  not tried: %d × %s", r.Pruned[why], why)
 	}
 	for _, n := range r.Notes {

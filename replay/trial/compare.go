@@ -2,6 +2,7 @@ package trial
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -42,7 +43,7 @@ func compare(ref, run *story, m *mask) (all []Alarm) {
 	for k := range have {
 		keys[k] = true
 	}
-	for _, k := range sortedKeys(keys) {
+	for _, k := range slices.Sorted(maps.Keys(keys)) {
 		w, h := want[k], have[k]
 		switch {
 		case m.objects[k]:
@@ -91,7 +92,7 @@ func differences(ref, run *story, key string, w, h *object, m *mask) (all []Alar
 	for p := range b {
 		paths[p] = true
 	}
-	for _, p := range sortedKeys(paths) {
+	for _, p := range slices.Sorted(maps.Keys(paths)) {
 		x, inA := a[p]
 		y, inB := b[p]
 		if inA == inB && (x == y || x == older) || m.fields[kind+" "+general(p)] {
@@ -125,7 +126,7 @@ func counts(ref, run *story, m *mask) (all []Alarm) {
 	for _, o := range run.objects {
 		byKey[run.key(o)] = o
 	}
-	for _, k := range sortedKeys(have) {
+	for _, k := range slices.Sorted(maps.Keys(have)) {
 		o := byKey[k]
 		name := nameOf(&o.Identity)
 		if want[k] == 0 || o.base != "" || have[k] <= want[k] || run.deletes[name] <= ref.deletes[name] || m.counts[k] {
@@ -137,7 +138,7 @@ func counts(ref, run *story, m *mask) (all []Alarm) {
 			What: fmt.Sprintf("the operator deleted %s %s (%s in the reference), and it was made again", k, times(run.deletes[name]), times(ref.deletes[name])),
 		})
 	}
-	for _, k := range sortedKeys(run.generated) {
+	for _, k := range slices.Sorted(maps.Keys(run.generated)) {
 		if run.generated[k] <= ref.generated[k] || m.counts[k] {
 			continue
 		}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"regexp"
 	"slices"
 	"strings"
@@ -168,7 +169,7 @@ func aboutLease(l *traces.Log) bool {
 // storms are objects that were written far more often than in the reference.
 func storms(ref, run *story) (all []Alarm) {
 	const factor, least = 10, 100
-	for _, k := range sortedKeys(run.writes) {
+	for _, k := range slices.Sorted(maps.Keys(run.writes)) {
 		n, was := run.writes[k], ref.writes[k]
 		if n <= factor*was+least {
 			continue
@@ -220,7 +221,7 @@ func leaders(p *played) (all []Alarm) {
 			if idle(&r.Identity) || told[r.Process] {
 				continue
 			}
-			for _, lease := range sortedKeys(once[r.Process]) {
+			for _, lease := range slices.Sorted(maps.Keys(once[r.Process])) {
 				h := holds[lease]
 				if h.by == r.Process || r.Start <= max(h.since, fresh[r.Process])+int64(leaseGrace) {
 					continue

@@ -3,6 +3,7 @@ package trial
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"regexp"
 	"slices"
 	"strings"
@@ -117,7 +118,7 @@ func flat(leaves map[string]string) string {
 		return leaves[""]
 	}
 	var parts []string
-	for _, k := range sortedKeys(leaves) {
+	for _, k := range slices.Sorted(maps.Keys(leaves)) {
 		parts = append(parts, k+"="+leaves[k])
 	}
 	return "{" + strings.Join(parts, " ") + "}"

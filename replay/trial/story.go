@@ -192,12 +192,3 @@ func (s *story) incarnations() map[string]int {
 	}
 	return n
 }
-
-func sortedKeys[V any](m map[string]V) []string {
-	keys := make([]string, 0, len(m))
-	for k := range m {
-		keys = append(keys, k)
-	}
-	slices.Sort(keys)
-	return keys
-}
