@@ -14,6 +14,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"sync"
 	"time"
 
@@ -302,6 +303,10 @@ func (c *campaign) runAll(ctx context.Context) error {
 	}
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
+	todo := slices.DeleteFunc(slices.Clone(c.plans), func(p Planned) bool { // before there are players, which write the rows
+		_, done := c.rows[p.Index]
+		return done
+	})
 	jobs := make(chan Planned)
 	var players sync.WaitGroup
 	for range c.pool.Size() {
@@ -315,10 +320,7 @@ func (c *campaign) runAll(ctx context.Context) error {
 	}
 	func() {
 		defer close(jobs)
-		for _, p := range c.plans {
-			if _, done := c.rows[p.Index]; done {
-				continue
-			}
+		for _, p := range todo {
 			select {
 			case jobs <- p:
 			case <-ctx.Done():
