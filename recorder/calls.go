@@ -28,7 +28,7 @@ type calls struct {
 
 	unknown   int64 // rows without a call
 	bodies    int64 // bodies that could not be read
-	unserved  int64 // bodies left out, for the cluster may not have been meant
+	unserved  int64 // calls without their query and body, for the cluster may not have been meant
 	unended   int64 // calls without an answer
 	answers   int64 // answers whose content is not known
 	truncated int64 // calls with a path that is too long
@@ -105,7 +105,7 @@ func (c *calls) begin(e *probes.Event) {
 	b.key = c.key(&about)
 	b.streams = about.Verb == "watch" || about.Verb == "connect" || about.Subresource == "log"
 	if c.o.alone {
-		c.giveBody(b, request, &about, e)
+		c.own(b, request, &about, e)
 		b.recording = c.tap.Open(nowhere{}, request)
 	} else {
 		c.open[b.key] = append(c.open[b.key], b)
@@ -125,17 +125,24 @@ func (c *calls) key(r *traces.Request) callKey {
 	return k
 }
 
-// giveBody hands the body to the tap. The probes see calls to any server: only what is about a resource that
-// the cluster serves is sure to be redacted by its rules, and so no other body is recorded.
-func (c *calls) giveBody(b *begun, request *http.Request, about *traces.Request, e *probes.Event) {
+// own gives the tap's request its body, and takes the query away where the call may be meant for another server.
+// The probes see calls to any: only what is about a resource that the cluster serves is sure to be redacted by its
+// rules, and a query may hold a key as well as a body.
+func (c *calls) own(b *begun, request *http.Request, about *traces.Request, e *probes.Event) {
+	served := about.Resource != "" && c.o.served(about.Group, about.Version, about.Resource)
+	if !served {
+		if e.Query != "" || len(e.Body) > 0 {
+			c.unserved++
+		}
+		request.URL.RawQuery = ""
+	}
 	switch {
 	case len(e.Body) == 0:
 		if e.BodyLength != 0 || writes(e.Method) {
 			c.bodies++
 		}
 		return
-	case about.Resource == "" || !c.o.served(about.Group, about.Version, about.Resource):
-		c.unserved++
+	case !served:
 		return
 	}
 	var media string

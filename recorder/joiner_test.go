@@ -283,22 +283,23 @@ func TestCallsAlone(t *testing.T) {
 	served := func(group, version, resource string) bool { return resource == "pods" }
 	for _, c := range []struct {
 		method, path, body string
-		want               string // verb, resource, body; "" for no row
+		want               string // verb, resource, query, body; "" for no row
 	}{
-		{"PUT", "/k8s/clusters/c/api/v1/namespaces/ns/pods/p", `{"a":1}`, `update pods {"a":1}`},
-		{"PATCH", "/api/v1/namespaces/ns/pods/p", `[]`, `patch pods []`},
-		{"POST", "/api/v1/login", `{"password":"x"}`, `create login `},
+		{"PUT", "/k8s/clusters/c/api/v1/namespaces/ns/pods/p", `{"a":1}`, `update pods key=x {"a":1}`},
+		{"PATCH", "/api/v1/namespaces/ns/pods/p", `[]`, `patch pods key=x []`},
+		{"POST", "/api/v1/login", `{"password":"x"}`, `create login  `},
+		{"GET", "/api/v1", ``, `get   `}, // of no resource
 		{"POST", "/v1/auth", `{"password":"x"}`, ""},
 	} {
 		d := newDesk(joinOptions{alone: true, late: true, served: served})
 		e := asked(ms, 1, c.path)
-		e.Method, e.Body, e.BodyLength = c.method, []byte(c.body), int64(len(c.body))
+		e.Method, e.Query, e.Body, e.BodyLength = c.method, "key=x", []byte(c.body), int64(len(c.body))
 		d.addEvent(e)
 		d.addEvent(&probes.Event{Kind: probes.Response, Time: 2 * ms, Goroutine: 1, Status: 201})
 		d.close()
 		got := ""
 		for _, q := range of[traces.Request](d) {
-			got += fmt.Sprint(q.Verb, " ", q.Resource, " ", q.RequestBody)
+			got += fmt.Sprint(q.Verb, " ", q.Resource, " ", q.Query, " ", q.RequestBody)
 			if q.Code != 201 || q.Start != int64(ms) || q.TS != int64(2*ms) {
 				t.Errorf("%+v", q)
 			}

@@ -228,7 +228,7 @@ func (j *joiner) losses() []traces.Loss {
 		{"stacks/" + j.process, j.calls.unknown, "calls that the probes did not see: stack_id and reconcile_id are not known"},
 		{"requests/" + j.process, j.calls.truncated, "calls with a path or query that is too long for the probes"},
 		{"requests/" + j.process, j.calls.bodies, "request bodies that the probes could not read"},
-		{"requests/" + j.process, j.calls.unserved, "request bodies left out, of resources that the cluster did not serve when the recording began"},
+		{"requests/" + j.process, j.calls.unserved, "calls without their query and body, as of no resource that the cluster served when the recording began"},
 		{"requests/" + j.process, j.calls.unended, "calls without an answer when the recording ended"},
 		{"requests/" + j.process, j.calls.answers, "answers of which the probes see only the code"},
 		{"reconciles", j.passes.unended, "reconciles whose end was not seen: outcome is ''"},
