@@ -17,9 +17,10 @@ import (
 
 // Invariant is a condition that has to hold, as an expression in CEL (https://cel.dev) that is true or false.
 //
-// Over the end of each run: objects is the list of all objects that there are.
+// Over the end of each run: objects is the list of all objects that there are. An expression that asks for a field
+// that is not there does not hold.
 //
-//	objects.filter(o, o.kind == "Database").all(d, has(d.status.ready))
+//	objects.filter(o, o.kind == "Database").all(d, d.status.ready)
 //
 // Over each write, if it speaks of object: object is what was written, old what it was before, null for one that is
 // new. An expression that asks for a field that is not there does not speak of that object, and holds.
@@ -102,21 +103,24 @@ func compile(all []Invariant) (rules []*rule, err error) {
 	return rules, nil
 }
 
-// holds evaluates. What asks for a field that is not there holds.
-func (r *rule) holds(vars map[string]any) (bool, error) {
+// holds evaluates. LACKS is what a condition asked for that is not there: one over a write then does not speak of that
+// object, and holds; one over the end does not.
+func (r *rule) holds(vars map[string]any) (ok bool, lacks string, err error) {
 	out, _, err := r.program.Eval(vars)
 	if err != nil {
-		if strings.Contains(err.Error(), "no such key") || strings.Contains(err.Error(), "no such overload") || strings.Contains(err.Error(), "no such field") {
-			return true, nil
+		if strings.HasPrefix(err.Error(), noSuchKey) { // CEL has no type for it
+			return r.each, err.Error(), nil
 		}
-		return false, cli.Usagef("invariant %q: %w", r.Name, err)
+		return false, "", cli.Usagef("invariant %q: %w", r.Name, err)
 	}
 	ok, isBool := out.Value().(bool)
 	if !isBool {
-		return false, cli.Usagef("invariant %q: is %v; want true or false", r.Name, out.Value())
+		return false, "", cli.Usagef("invariant %q: is %v; want true or false", r.Name, out.Value())
 	}
-	return ok, nil
+	return ok, "", nil
 }
+
+const noSuchKey = "no such key"
 
 // invariants are those that a run breaks, each once.
 func (r *Runner) invariants(p *played) (all []Alarm, err error) {
@@ -134,10 +138,7 @@ func (r *Runner) invariants(p *played) (all []Alarm, err error) {
 		if rule.each {
 			a, err = rule.eachWrite(p.rows.All)
 		} else {
-			var ok bool
-			if ok, err = rule.holds(map[string]any{"objects": end}); !ok && err == nil {
-				a = &Alarm{What: fmt.Sprintf("at the end %q does not hold", rule.Name)}
-			}
+			a, err = rule.atEnd(end)
 		}
 		if err != nil {
 			return nil, err
@@ -148,6 +149,19 @@ func (r *Runner) invariants(p *played) (all []Alarm, err error) {
 		}
 	}
 	return all, nil
+}
+
+// atEnd is that the rule does not hold for the objects that there are.
+func (r *rule) atEnd(objects []any) (*Alarm, error) {
+	ok, lacks, err := r.holds(map[string]any{"objects": objects})
+	if ok || err != nil {
+		return nil, err
+	}
+	what := fmt.Sprintf("at the end %q does not hold", r.Name)
+	if lacks != "" {
+		what += ": " + lacks
+	}
+	return &Alarm{What: what}, nil
 }
 
 // eachWrite is the first version of an object for which the rule does not hold.
@@ -163,7 +177,7 @@ func (r *rule) eachWrite(rows []traces.Record) (*Alarm, error) {
 		if w.Type != string(traces.Added) && w.Type != string(traces.Modified) {
 			continue
 		}
-		holds, err := r.holds(map[string]any{"object": object, "old": old})
+		holds, _, err := r.holds(map[string]any{"object": object, "old": old})
 		if err != nil {
 			return nil, err
 		}
