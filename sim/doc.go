@@ -19,7 +19,7 @@
 //  3. The next item is chosen: earliest virtual time first; among items of the same time the seed
 //     decides, and the number of the one chosen among how many is part of the step.
 //  4. If it lies in the future the clock moves to it, or to a process's own timer if that comes first.
-//     That is how ten hours pass in seconds.
+//     That is how hours pass in seconds.
 //  5. The item is applied.
 //
 // # What makes it deterministic

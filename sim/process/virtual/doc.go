@@ -14,7 +14,7 @@
 //		if _, ended := p.Exited(); ended {
 //			break
 //		}
-//		if at, ok := s.NextDeadline(); ok {  // ten hours pass in seconds
+//		if at, ok := s.NextDeadline(); ok {  // hours pass in seconds
 //			s.AdvanceTo(at)
 //		}
 //	}
