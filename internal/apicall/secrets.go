@@ -78,12 +78,36 @@ func (s *secrets) Redact(sub Subject, doc []byte) ([]byte, error) {
 	return w.result(), nil
 }
 
-// harmless are the refusals whose message the API server makes of names alone
-// (k8s.io/apimachinery/pkg/api/errors).
-var harmless = map[metav1.StatusReason]bool{
+// reasons are the API server's own (k8s.io/apimachinery/pkg/apis/meta/v1), and whether it makes the message of names
+// alone, where the refusal is its own too (k8s.io/apimachinery/pkg/api/errors).
+var reasons = map[metav1.StatusReason]bool{
 	metav1.StatusReasonNotFound: true, metav1.StatusReasonAlreadyExists: true, metav1.StatusReasonConflict: true,
 	metav1.StatusReasonForbidden: true, metav1.StatusReasonUnauthorized: true, metav1.StatusReasonTooManyRequests: true,
 	metav1.StatusReasonExpired: true, metav1.StatusReasonGone: true, metav1.StatusReasonMethodNotAllowed: true,
+
+	metav1.StatusReasonUnknown: false, metav1.StatusReasonInvalid: false, metav1.StatusReasonServerTimeout: false,
+	metav1.StatusReasonStoreReadError: false, metav1.StatusReasonTimeout: false, metav1.StatusReasonBadRequest: false,
+	metav1.StatusReasonNotAcceptable: false, metav1.StatusReasonRequestEntityTooLarge: false,
+	metav1.StatusReasonUnsupportedMediaType: false, metav1.StatusReasonInternalError: false, metav1.StatusReasonServiceUnavailable: false,
+}
+
+// webhook begins the message where an admission webhook refused, whose answer is the rest of the Status
+// (k8s.io/apiserver/pkg/admission/plugin/webhook/errors).
+const webhook = "admission webhook "
+
+// ofNames is what the API server itself forbids: by authorization, a quota, or in a namespace that ends. What else is
+// forbidden is so by an admission policy, in words of its author's.
+var ofNames = regexp.MustCompile(`^[^ ]+( "[^"]*")? is forbidden: (User "|exceeded quota: |unable to create new content in namespace )`)
+
+// harmless says that the message of a refusal is made of names alone.
+func harmless(s *metav1.Status) bool {
+	switch {
+	case strings.HasPrefix(s.Message, webhook):
+		return false
+	case s.Reason == metav1.StatusReasonForbidden, strings.Contains(s.Message, " is forbidden: "):
+		return reasons[s.Reason] && ofNames.MatchString(s.Message)
+	}
+	return reasons[s.Reason]
 }
 
 // refusal redacts a failed call's Status: its message may quote the object that was sent, or the stored one
@@ -96,8 +120,20 @@ func (s *secrets) refusal(doc []byte) (out []byte, ok bool, err error) {
 	if json.Unmarshal(doc, &status) != nil || status.Kind != "Status" || status.APIVersion != "v1" || status.Status == metav1.StatusSuccess {
 		return nil, false, nil
 	}
-	if harmless[status.Reason] {
-		return doc, true, nil
+	if !harmless(&status) {
+		s.wordless(&status)
+	}
+	out, err = json.Marshal(status) // no more of DOC than a Status has
+	return out, true, err
+}
+
+// wordless takes out of a Status what may quote an object.
+func (s *secrets) wordless(status *metav1.Status) {
+	if strings.HasPrefix(status.Message, webhook) {
+		status.ListMeta, status.Details = metav1.ListMeta{}, nil
+	}
+	if _, known := reasons[status.Reason]; !known {
+		status.Reason = metav1.StatusReason(s.hash([]byte(status.Reason)))
 	}
 	if status.Message != "" {
 		status.Message = s.hash([]byte(status.Message))
@@ -107,8 +143,6 @@ func (s *secrets) refusal(doc []byte) (out []byte, ok bool, err error) {
 			d.Causes[i].Message = s.hash([]byte(c.Message))
 		}
 	}
-	out, err = json.Marshal(status)
-	return out, true, err
 }
 
 // hash replaces a value.

@@ -40,8 +40,28 @@ func TestRedact(t *testing.T) {
 		},
 		"a refusal that names names": {
 			secret,
-			`{"kind":"Status","apiVersion":"v1","status":"Failure","message":"secrets \"s\" not found","reason":"NotFound","code":404}`,
-			`{"kind":"Status","apiVersion":"v1","status":"Failure","message":"secrets \"s\" not found","reason":"NotFound","code":404}`,
+			`{"kind":"Status","apiVersion":"v1","status":"Failure","message":"secrets \"s\" not found","reason":"NotFound","code":404,"data":{"k":"cHc="}}`,
+			`{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure","message":"secrets \"s\" not found","reason":"NotFound","code":404}`,
+		},
+		"a refusal that names who": {
+			secret,
+			`{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure","message":"secrets \"s\" is forbidden: User \"u\" cannot get resource","reason":"Forbidden","code":403}`,
+			`{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure","message":"secrets \"s\" is forbidden: User \"u\" cannot get resource","reason":"Forbidden","code":403}`,
+		},
+		"a webhook's refusal": {
+			secret,
+			`{"kind":"Status","apiVersion":"v1","metadata":{"continue":"pw"},"status":"Failure","message":"admission webhook \"v\" denied the request: password pw","reason":"NotFound","details":{"name":"pw"},"code":404}`,
+			`{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure","message":"` + hashed(`admission webhook "v" denied the request: password pw`) + `","reason":"NotFound","code":404}`,
+		},
+		"a webhook's reason": {
+			secret,
+			`{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure","message":"admission webhook \"v\" denied the request: pw","reason":"pw","code":400}`,
+			`{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure","message":"` + hashed(`admission webhook "v" denied the request: pw`) + `","reason":"` + hashed("pw") + `","code":400}`,
+		},
+		"a policy's refusal": {
+			secret,
+			`{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure","message":"secrets \"s\" is forbidden: ValidatingAdmissionPolicy 'p' with binding 'b' denied request: pw","reason":"Unauthorized","details":{"name":"s","causes":[{"message":"pw"}]},"code":401}`,
+			`{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure","message":"` + hashed(`secrets "s" is forbidden: ValidatingAdmissionPolicy 'p' with binding 'b' denied request: pw`) + `","reason":"Unauthorized","details":{"name":"s","causes":[{"message":"` + hashed("pw") + `"}]},"code":401}`,
 		},
 		"list": {
 			secret, `{"kind":"SecretList","items":[{"data":{"k":"` + b64("a") + `"}},{"data":null}]}`,
