@@ -2,6 +2,7 @@ package bpf
 
 import (
 	"bufio"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -17,8 +18,12 @@ const (
 	capBPF       = 39
 )
 
-// Check says in one sentence which privileges are missing to load programs and to sample, before the kernel
-// says it in its own words: nil if none is. PEEK asks for those to look at another user's process, too.
+// hostPIDs is /proc/self/ns/pid of a process that numbers processes as the kernel does (PROC_PID_INIT_INO in
+// linux/proc_ns.h).
+const hostPIDs = "pid:[4026531836]"
+
+// Check says in one sentence what is missing to load programs and to sample, before the kernel says it in its own
+// words: nil if nothing is. PEEK asks for what it takes to look at another user's process, too.
 func Check(peek bool) error {
 	f, err := os.Open("/proc/self/status")
 	if err != nil {
@@ -29,7 +34,17 @@ func Check(peek bool) error {
 	if err != nil {
 		return err
 	}
-	return missing(effective, peek)
+	if err := missing(effective, peek); err != nil {
+		return err
+	}
+	// Programs see the kernel's numbers: in a container those that we know may be another process's.
+	switch pids, err := os.Readlink("/proc/self/ns/pid"); {
+	case err != nil:
+		return fmt.Errorf("eBPF recording can't tell whose process numbers these are: %w", err)
+	case pids != hostPIDs:
+		return errors.New("eBPF recording needs the host's process numbers, and this container has its own: run it with hostPID: true (Kubernetes) or --pid=host (docker run)")
+	}
+	return nil
 }
 
 func missing(effective uint64, peek bool) error {
