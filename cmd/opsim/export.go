@@ -9,7 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/opreplay/opreplay/analysis/export"
+	"github.com/opreplay/opreplay/analysis/report/export"
 	"github.com/opreplay/opreplay/internal/cli"
 	"github.com/opreplay/opreplay/traces"
 )

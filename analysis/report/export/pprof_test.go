@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/opreplay/opreplay/analysis/export"
+	"github.com/opreplay/opreplay/analysis/report/export"
 	"github.com/opreplay/opreplay/traces"
 )
 
