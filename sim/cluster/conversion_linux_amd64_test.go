@@ -85,7 +85,8 @@ func TestConversionWebhook(t *testing.T) {
 			"example.com/v1map[decilitres:5] false",
 			"example.com/v2map[millilitres:700] true",
 			"map[] false",
-			"context deadline exceeded after 34s",
+			`conversion webhook for example.com/v2, Kind=Cup failed: Post "https://busy.default.svc:443/convert?timeout=30s": ` +
+				"context deadline exceeded after 30s",
 			"connect: connection refused after 0s",
 		}
 		for i := range want {

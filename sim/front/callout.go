@@ -42,28 +42,20 @@ func (d *Door) await(x *wire.Exchange, m wire.Handover, then func(wire.Handover)
 	}
 	d.called++
 	o := &callOut{id: d.called, x: x, call: m.Call, then: then}
+	// What the API server gives a webhook it tells it.
+	limit, err := time.ParseDuration(m.Call.Request.URL.Query().Get("timeout"))
+	if err != nil {
+		return fmt.Errorf("%s: a call of the API server without a time limit: %w", o, err)
+	}
 	d.calls = append(d.calls, o)
 	d.after(d.o.Latency, sim.Item{Lane: o.lane(), Kind: "webhook", Subject: o.String(), Apply: func() error {
 		d.dial(o)
 		return nil
 	}})
-	o.expires = d.after(timeLimit(m.Call.Request), sim.Item{Kind: "webhook", Subject: o.String() + ": time is up", Apply: func() error {
+	o.expires = d.after(limit, sim.Item{Kind: "webhook", Subject: o.String() + ": time is up", Apply: func() error {
 		return d.resume(o, nil, context.DeadlineExceeded)
 	}})
 	return nil
-}
-
-// requestLimit is how long an API server works on any request
-// (k8s.io/apiserver/pkg/endpoints/handlers, requestTimeoutUpperBound).
-const requestLimit = 34 * time.Second
-
-// timeLimit is what the API server gives a webhook, and tells it (timeout=DURATION in the query). A
-// conversion webhook has no other limit than the request that needs it.
-func timeLimit(r *http.Request) time.Duration {
-	if limit, err := time.ParseDuration(r.URL.Query().Get("timeout")); err == nil && limit > 0 {
-		return limit
-	}
-	return requestLimit
 }
 
 // CallOut makes a call of the handler that runs, for code that does not know which one that is. It must be
