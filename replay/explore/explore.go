@@ -1,15 +1,10 @@
 package explore
 
 import (
-	"bufio"
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
-	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -86,21 +81,6 @@ func (r *Result) Found() error {
 	return cli.ErrFindings
 }
 
-// identity is what an exploration is of: two with the same have the same table.
-type identity struct {
-	Trace      string            `json:"traceSHA256"`
-	Operators  [][]string        `json:"operators"`
-	Binaries   []string          `json:"binariesSHA256"`
-	Env        []string          `json:"env,omitempty"`
-	Budget     int               `json:"budget"`
-	Seed       uint64            `json:"seed"`
-	Shard      int               `json:"shard,omitempty"`
-	Shards     int               `json:"shards,omitempty"`
-	Settle     time.Duration     `json:"settleNanoseconds"`
-	Bound      time.Duration     `json:"boundNanoseconds"`
-	Invariants []trial.Invariant `json:"invariants,omitempty"`
-}
-
 // campaign is an exploration under way.
 type campaign struct {
 	o     Options
@@ -123,16 +103,23 @@ func Run(ctx context.Context, o Options) (*Result, error) {
 	}
 	c := &campaign{o: o, began: time.Now(), rows: map[int]Row{}, keys: map[string]bool{}, result: &Result{Out: o.Out, Budget: o.Budget, Workers: o.Workers, Groups: []*Group{}}}
 	defer o.Progress.Done()
-	if err := c.settle(); err != nil {
+	old, err := readIdentity(o.Out)
+	if err != nil {
 		return nil, err
 	}
-	defer func() { _ = c.log.Close() }()
+	if old != nil && c.o.Trial.Replay.Start.IsZero() { // what was settled then is settled
+		c.o.Trial.Replay.Start = old.Start
+	}
 	o.Progress.Set("playing the unaltered run")
-	runner, err := trial.Open(ctx, o.Trial)
+	runner, err := trial.Open(ctx, c.o.Trial)
 	if err != nil {
 		return nil, err
 	}
 	defer runner.Close()
+	if err := c.takeUp(old, runner.Session()); err != nil {
+		return nil, err
+	}
+	defer func() { _ = c.log.Close() }()
 	if c.pool, err = trial.NewPool(ctx, runner, o.Workers, o.Worker); err != nil {
 		return nil, err
 	}
@@ -171,102 +158,6 @@ func (o *Options) complete() error {
 	return nil
 }
 
-// Files in the folder of an exploration.
-const (
-	identityName = "exploration.json"
-	logName      = "done.jsonl"
-)
-
-// settle makes the folder, or takes up what it holds.
-func (c *campaign) settle() error {
-	id, err := c.identity()
-	if err != nil {
-		return err
-	}
-	text, err := json.MarshalIndent(id, "", "  ")
-	if err != nil {
-		return err
-	}
-	text = append(text, '\n')
-	if err := os.MkdirAll(c.o.Out, 0o700); err != nil {
-		return cli.Usagef("--out: %w", err)
-	}
-	file := filepath.Join(c.o.Out, identityName)
-	switch old, err := os.ReadFile(file); {
-	case errors.Is(err, fs.ErrNotExist):
-		if entries, err := os.ReadDir(c.o.Out); err == nil && len(entries) > 0 {
-			return cli.Usagef("folder %s is not empty and holds no exploration: name another one with --out", c.o.Out)
-		}
-		if err := os.WriteFile(file, text, 0o600); err != nil {
-			return cli.CannotRun(err)
-		}
-	case err != nil:
-		return cli.CannotRun(err)
-	case string(old) != string(text):
-		return cli.Usagef("folder %s holds another exploration (of another trace, binary, budget, seed or shard; see %s): name another one with --out", c.o.Out, file)
-	}
-	if err := c.resume(); err != nil {
-		return err
-	}
-	c.log, err = os.OpenFile(filepath.Join(c.o.Out, logName), os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
-	return cli.CannotRun(err)
-}
-
-func (c *campaign) identity() (*identity, error) {
-	t := &c.o.Trial
-	id := &identity{
-		Trace: t.Replay.Trace.SHA256(), Env: t.Replay.Env, Budget: c.o.Budget, Seed: t.Replay.Seed, Shard: c.o.Shard, Shards: c.o.Shards,
-		Settle: t.Settle, Bound: t.Bound, Invariants: t.Invariants,
-	}
-	for _, op := range t.Replay.Operators {
-		id.Operators = append(id.Operators, op.Command[1:])
-		sum, err := binaryHash(op.Command[0])
-		if err != nil {
-			return nil, err
-		}
-		id.Binaries = append(id.Binaries, sum)
-	}
-	return id, nil
-}
-
-func binaryHash(command string) (string, error) {
-	path, err := exec.LookPath(command)
-	if err != nil {
-		return "", cli.Usagef("operator command %q: %w", command, err)
-	}
-	f, err := os.Open(path)
-	if err != nil {
-		return "", cli.CannotRun(err)
-	}
-	defer func() { _ = f.Close() }()
-	h := sha256.New()
-	if _, err := io.Copy(h, f); err != nil {
-		return "", cli.CannotRun(err)
-	}
-	return hex.EncodeToString(h.Sum(nil)), nil
-}
-
-// resume reads what was done in earlier sittings. A line that was cut off is done again.
-func (c *campaign) resume() error {
-	f, err := os.Open(filepath.Join(c.o.Out, logName))
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	} else if err != nil {
-		return cli.CannotRun(err)
-	}
-	defer func() { _ = f.Close() }()
-	lines := bufio.NewScanner(f)
-	lines.Buffer(nil, 64<<20)
-	for lines.Scan() {
-		var r Row
-		if json.Unmarshal(lines.Bytes(), &r) == nil && r.Verdict != "" {
-			c.rows[int(r.Index)] = r
-		}
-	}
-	c.result.Before = len(c.rows)
-	return cli.CannotRun(lines.Err())
-}
-
 // plan makes the list of what to run.
 func (c *campaign) plan(ctx context.Context, runner *trial.Runner) error {
 	ref, err := runner.Reference(ctx, nil)
@@ -281,6 +172,7 @@ func (c *campaign) plan(ctx context.Context, runner *trial.Runner) error {
 		}
 	}
 	c.result.Planned = len(c.plans)
+	c.known()
 	for i, a := range ref.Alarms {
 		if i == 0 {
 			g := &Group{Alarm: a, Also: ref.Alarms[1:], Index: -1, Try: trial.Try{Plan: all[0].Try.Plan}}

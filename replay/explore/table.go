@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/opreplay/opreplay/internal/cli"
+	"github.com/opreplay/opreplay/replay"
 	"github.com/opreplay/opreplay/replay/trial"
 	"github.com/opreplay/opreplay/traces"
 )
@@ -39,12 +40,24 @@ type Row struct {
 	VirtualNanos int64 `parquet:"virtual_nanos" json:"virtualNanos"`
 }
 
-func newRow(p Planned, o *trial.Outcome) (Row, error) {
-	r := Row{
-		Index: int32(p.Index), Kind: string(p.Kind), Plan: p.Try.Plan.String(), Threads: string(cmp.Or(p.Try.Threads, "fifo")),
-		Procs: int32(max(p.Try.Procs, 1)), Replicas: int32(max(p.Try.Replicas, 1)), Verdict: string(o.Verdict),
-		Unmatched: int32(len(o.Unmatched)), Skipped: int32(o.Skipped), Endless: o.Endless, Error: o.Error, Hash: o.Hash, VirtualNanos: int64(o.Took),
+// planRow is the row of a plan of which nothing came yet.
+func planRow(p Planned) Row {
+	return Row{
+		Index: int32(p.Index), Kind: string(p.Kind), Plan: p.Try.Plan.String(), Threads: string(cmp.Or(p.Try.Threads, replay.ThreadsFIFO)),
+		Procs: int32(max(p.Try.Procs, 1)), Replicas: int32(max(p.Try.Replicas, 1)),
 	}
+}
+
+// of says whether the row is that of a plan.
+func (r *Row) of(p Planned) bool {
+	x := planRow(p)
+	return r.Index == x.Index && r.Plan == x.Plan && r.Threads == x.Threads && r.Procs == x.Procs && r.Replicas == x.Replicas
+}
+
+func newRow(p Planned, o *trial.Outcome) (Row, error) {
+	r := planRow(p)
+	r.Verdict, r.Error, r.Hash, r.VirtualNanos = string(o.Verdict), o.Error, o.Hash, int64(o.Took)
+	r.Unmatched, r.Skipped, r.Endless = int32(len(o.Unmatched)), int32(o.Skipped), o.Endless
 	if len(o.Alarms) > 0 {
 		text, err := json.Marshal(o.Alarms)
 		if err != nil {

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"io"
 	"os/exec"
+	"time"
 
 	"github.com/opreplay/opreplay/internal/cli"
 	"github.com/opreplay/opreplay/internal/workers"
@@ -41,15 +42,32 @@ func (t *Try) UnmarshalJSON(text []byte) error {
 	return err
 }
 
+// job is a try for another process.
+type job struct {
+	// Start is the runs' first moment: it may follow from the wall clock, which each process reads for itself.
+	Start time.Time `json:"start"`
+	Try   Try       `json:"try"`
+}
+
 // Serve runs tries for a Pool in another process: it reads them from IN, a JSON value each, and writes what came of
 // each to OUT, until IN ends.
 func Serve(ctx context.Context, o Options, in io.Reader, out io.Writer) error {
-	r, err := Open(ctx, o)
-	if err != nil {
-		return err
-	}
-	defer r.Close()
-	return cli.CannotRun(workers.Serve(in, out, func(t Try) (*Outcome, error) { return r.Run(ctx, t) }))
+	var r *Runner
+	defer func() {
+		if r != nil {
+			r.Close()
+		}
+	}()
+	return cli.CannotRun(workers.Serve(in, out, func(j job) (*Outcome, error) {
+		if r == nil {
+			o.Replay.Start = j.Start
+			var err error
+			if r, err = Open(ctx, o); err != nil {
+				return nil, err
+			}
+		}
+		return r.Run(ctx, j.Try)
+	}))
 }
 
 // Pool runs tries side by side: one at a time in this process, the others in processes of their own, since there is
@@ -74,12 +92,12 @@ func NewPool(ctx context.Context, local *Runner, n int, worker func(context.Cont
 	p := &Pool{local: local, cancel: cancel}
 	p.players = []player{here{local}}
 	for range n - 1 {
-		w, err := workers.Start[Try, *Outcome](worker(ctx))
+		w, err := workers.Start[job, *Outcome](worker(ctx))
 		if err != nil {
 			p.Close()
 			return nil, cli.CannotRun(err)
 		}
-		p.players = append(p.players, remote{w})
+		p.players = append(p.players, remote{w, local.Session().Start()})
 	}
 	p.idle = make(chan player, len(p.players))
 	for _, x := range p.players {
@@ -124,8 +142,9 @@ func (here) end()                                               {}
 
 // remote is a process that runs tries.
 type remote struct {
-	*workers.Process[Try, *Outcome]
+	*workers.Process[job, *Outcome]
+	start time.Time
 }
 
-func (r remote) run(_ context.Context, t Try) (*Outcome, error) { return r.Ask(t) }
+func (r remote) run(_ context.Context, t Try) (*Outcome, error) { return r.Ask(job{r.start, t}) }
 func (r remote) end()                                           { r.End() }
