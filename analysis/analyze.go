@@ -17,33 +17,6 @@ import (
 // fields may come under the same number.
 const Schema = "opreplay.analysis/v1"
 
-// Detector looks for one kind of fault. It is handed facts in the order of the trace, keeps what it needs of
-// open objects, and says at the end what it found.
-type Detector interface {
-	// Name is the detector's name in findings, on the command line and in docs/findings.
-	Name() string
-	// Call is a request that ended, other than a list or a watch. The Call is the detector's to keep, its
-	// Body is not.
-	Call(*Model, *Call)
-	// Change is a new version of an object, with its writer: once per version, in the order of resource
-	// versions for one object. The Change and all texts in it are valid during the call only.
-	Change(*Model, *Change)
-	// Log is a line that a process logged.
-	Log(*Model, *traces.Log)
-	// Gone is an object that was deleted.
-	Gone(*Model, *State)
-	// Findings says what was found, in any order. It is called once, at the end.
-	Findings(*Model) ([]Finding, []Note)
-}
-
-// ignore is embedded by detectors that don't need every fact.
-type ignore struct{}
-
-func (ignore) Call(*Model, *Call)      {}
-func (ignore) Change(*Model, *Change)  {}
-func (ignore) Log(*Model, *traces.Log) {}
-func (ignore) Gone(*Model, *State)     {}
-
 // Options choose what Analyze does. The zero value runs every detector with its own thresholds.
 type Options struct {
 	// Detectors to run; nil means All().
@@ -56,46 +29,23 @@ type Options struct {
 	BodyBytes int
 }
 
-// All is one of each detector, with the thresholds that are right for most.
-func All() []Detector {
-	return []Detector{NewSelfLoop(), NewChurn(), NewConflictStorm(), NewLostStatus(), NewFinalizerHang()}
-}
-
-// Names are the names of all detectors.
-func Names() []string {
-	var names []string
-	for _, d := range All() {
-		names = append(names, d.Name())
-	}
-	return names
-}
-
-// Select is the detectors of those names.
-func Select(names []string) ([]Detector, error) {
-	var chosen []Detector
-	for _, name := range names {
-		i := slices.Index(Names(), name)
-		if i < 0 {
-			return nil, fmt.Errorf("no detector %q; there are %s", name, strings.Join(Names(), ", "))
-		}
-		chosen = append(chosen, All()[i])
-	}
-	return chosen, nil
-}
-
 // Looked says what an analysis looked at.
 type Looked struct {
-	Trace     string    `json:"trace,omitempty"`
-	Source    string    `json:"source"`
-	Records   int64     `json:"records"`
-	Watch     int64     `json:"watchEvents"`
-	Requests  int64     `json:"requests"`
-	Logs      int64     `json:"logs"`
-	From      time.Time `json:"from"`
-	To        time.Time `json:"to"`
-	Processes []string  `json:"processes"`
-	Objects   int64     `json:"objects"` // incarnations seen
-	Detectors []string  `json:"detectors"`
+	Trace        string    `json:"trace,omitempty"`
+	Source       string    `json:"source"`
+	Records      int64     `json:"records"`
+	Watch        int64     `json:"watchEvents"`
+	Requests     int64     `json:"requests"`
+	Logs         int64     `json:"logs"`
+	Reconciles   int64     `json:"reconciles"`
+	Samples      int64     `json:"samples"`
+	KernelEvents int64     `json:"kernelEvents"`
+	Metrics      int64     `json:"metrics"`
+	From         time.Time `json:"from"`
+	To           time.Time `json:"to"`
+	Processes    []string  `json:"processes"`
+	Objects      int64     `json:"objects"` // incarnations seen
+	Detectors    []string  `json:"detectors"`
 }
 
 // Result is what an analysis found.
@@ -110,7 +60,10 @@ type Result struct {
 
 // Analyze reads a trace once, in the order of seq, and reports what the detectors find in it.
 func Analyze(ctx context.Context, t *traces.Trace, o Options) (*Result, error) {
-	records := t.Records(ctx, traces.Range{Tables: []traces.Table{traces.TableWatch, traces.TableRequests, traces.TableLogs}})
+	if o.Detectors == nil {
+		o.Detectors = All()
+	}
+	records := t.Records(ctx, traces.Range{Tables: listen(o.Detectors).tables()})
 	r, err := Records(ctx, records, t.Manifest(), t.Dir(), o)
 	if _, named := errors.AsType[*traces.FormatError](err); err != nil && !named { // which names the file
 		return nil, fmt.Errorf("analyze %s: %w", t.Dir(), err)
@@ -124,17 +77,20 @@ func Records(ctx context.Context, records iter.Seq2[traces.Record, error], manif
 	if manifest == nil {
 		manifest = &traces.Manifest{}
 	}
-	m := newModel()
-	m.Simulated, m.losses = manifest.Run != nil, concerning(manifest.Losses)
-	if m.detectors = o.Detectors; m.detectors == nil {
-		m.detectors = All()
+	detectors := o.Detectors
+	if detectors == nil {
+		detectors = All()
 	}
+	m := newModel(manifest, listen(detectors))
 	if o.BodyBytes > 0 {
 		m.bodies.limit = o.BodyBytes
 	}
 	r := &Result{Schema: Schema, Looked: Looked{Trace: name, Source: manifest.Source}}
-	for _, d := range m.detectors {
+	for _, d := range detectors {
 		r.Looked.Detectors = append(r.Looked.Detectors, d.Name())
+	}
+	for _, d := range m.on.starts {
+		d.Start(m)
 	}
 	for record, err := range records {
 		if err != nil {
@@ -151,32 +107,52 @@ func Records(ctx context.Context, records iter.Seq2[traces.Record, error], manif
 		m.observe(record, &r.Looked)
 	}
 	m.finish()
-	r.conclude(m, manifest, name, o)
+	r.conclude(m, detectors, name, o)
 	return r, nil
 }
 
 func (m *Model) observe(record traces.Record, l *Looked) {
 	l.Records++
+	m.tick(record.Header())
 	switch x := record.(type) {
 	case *traces.WatchEvent:
 		l.Watch++
-		m.tick(&x.Head)
 		m.watch(x)
 	case *traces.Request:
 		l.Requests++
-		m.tick(&x.Head)
 		m.request(x)
+	case *traces.Reconcile:
+		l.Reconciles++
+		m.pass(x)
 	case *traces.Log:
 		l.Logs++
-		m.tick(&x.Head)
-		for _, d := range m.detectors {
+		for _, d := range m.on.logs {
 			d.Log(m, x)
+		}
+	case *traces.Stack:
+		m.stack(x)
+	case *traces.Sample:
+		l.Samples++
+		m.sample(x)
+	case *traces.KernelEvent:
+		l.KernelEvents++
+		for _, d := range m.on.kernel {
+			d.Kernel(m, x)
+		}
+	case *traces.Metric:
+		l.Metrics++
+		for _, d := range m.on.metrics {
+			d.Metric(m, x)
+		}
+	case *traces.Decision:
+		for _, d := range m.on.decisions {
+			d.Decision(m, x)
 		}
 	}
 }
 
 // conclude collects, ranks and groups what was found.
-func (r *Result) conclude(m *Model, manifest *traces.Manifest, name string, o Options) {
+func (r *Result) conclude(m *Model, detectors []Detector, name string, o Options) {
 	r.Looked.From, r.Looked.To, r.Looked.Objects = at(m.FirstTS), at(m.LastTS), m.seen
 	for _, p := range m.nth {
 		r.Looked.Processes = append(r.Looked.Processes, p.Name)
@@ -184,14 +160,15 @@ func (r *Result) conclude(m *Model, manifest *traces.Manifest, name string, o Op
 	slices.Sort(r.Looked.Processes)
 	reproduce := o.Reproduce
 	if reproduce == "" {
-		reproduce = command(manifest, name)
+		reproduce = command(m.Manifest, name)
 	}
-	for _, d := range m.detectors {
+	for _, d := range detectors {
+		losses := concerning(m.Manifest.Losses, d)
 		findings, notes := d.Findings(m)
 		for i := range findings {
 			f := &findings[i]
 			f.Detector, f.Reproduce = d.Name(), reproduce
-			if m.lossy(f.First, f.Last) {
+			if lossy(losses, f.First, f.Last) {
 				f.Certainty = f.Certainty.less()
 			}
 		}
@@ -203,16 +180,23 @@ func (r *Result) conclude(m *Model, manifest *traces.Manifest, name string, o Op
 	}
 	rank(r.Findings)
 	sortNotes(r.Notes)
-	r.Caveats = m.caveats()
+	r.Caveats = m.caveats(detectors)
 }
 
-// concerning leaves out the losses of what no detector reads: where processor time went, and from which line of code
-// a call came.
-func concerning(all []traces.Loss) (some []traces.Loss) {
+// concerning are the losses of what the detector reads: every one reads the watch events and the requests. From which
+// line of code a call came decides nothing.
+func concerning(all []traces.Loss, d Detector) (some []traces.Loss) {
+	reads := listen([]Detector{d}).tables()
 	for _, l := range all {
-		switch table, _, _ := strings.Cut(l.Source, "/"); table {
-		case "samples", "stacks", "probes", "reconciles":
-		default:
+		table, _, _ := strings.Cut(l.Source, "/")
+		switch table {
+		case "stacks":
+			continue
+		case "probes": // that reconciles, and which calls and events belong to them, are known by
+			table = string(traces.TableReconciles)
+		}
+		optional := slices.Contains(traces.Tables(), traces.Table(table))
+		if !optional || slices.Contains(reads, traces.Table(table)) {
 			some = append(some, l)
 		}
 	}
@@ -220,8 +204,8 @@ func concerning(all []traces.Loss) (some []traces.Loss) {
 }
 
 // lossy is whether the trace is known to lack something in that time.
-func (m *Model) lossy(from, to time.Time) bool {
-	for _, l := range m.losses {
+func lossy(losses []traces.Loss, from, to time.Time) bool {
+	for _, l := range losses {
 		if !l.From.After(to) && !l.To.Before(from) {
 			return true
 		}
@@ -229,9 +213,15 @@ func (m *Model) lossy(from, to time.Time) bool {
 	return false
 }
 
-func (m *Model) caveats() []string {
+func (m *Model) caveats(detectors []Detector) []string {
 	var c []string
-	if n := len(m.losses); n > 0 {
+	concern := map[traces.Loss]bool{}
+	for _, d := range detectors {
+		for _, l := range concerning(m.Manifest.Losses, d) {
+			concern[l] = true
+		}
+	}
+	if n := len(concern); n > 0 {
 		c = append(c, fmt.Sprintf("the trace is known to lack records in %d places; findings in that time are less certain", n))
 	}
 	if len(m.nth) == 0 {

@@ -21,7 +21,6 @@ import (
 //   - only other times: a heartbeat such as lastProbeTime is meant, and a note, unless it comes faster than
 //     anybody reads it.
 type Churn struct {
-	ignore
 	// MinWrites is how many empty writes of one kind to one object it takes. Two or three happen by accident: a
 	// restart, a cache that lags.
 	MinWrites int64

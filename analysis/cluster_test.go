@@ -258,6 +258,36 @@ func (c *cluster) errorLog(by, message, name string) {
 	c.add(&traces.Log{Process: by, Stream: "stderr", Level: "error", Message: message, Fields: text(m{"name": name})})
 }
 
+// pass is a reconcile of the object in which the operator does the work; trigger is the seq of the event that queued it.
+func (c *cluster) pass(by, controller string, r ref, trigger int64, work func()) *traces.Reconcile {
+	begun := len(c.rows)
+	p := &traces.Reconcile{Process: by, Controller: controller, Namespace: "shop", Name: r.name, Start: c.ts(), Trigger: trigger, Outcome: "success", KnownBy: "probe"}
+	work()
+	c.add(p)
+	for _, r := range c.rows[begun:] {
+		switch x := r.(type) {
+		case *traces.Request:
+			if x.Process == by {
+				x.ReconcileID = p.Seq
+			}
+		case *traces.Sample:
+			x.ReconcileID = p.Seq
+		}
+	}
+	return p
+}
+
+// told is the seq of the last event that the operator was told of the object.
+func (c *cluster) told(by string, r ref) int64 {
+	for i := len(c.rows) - 1; i >= 0; i-- {
+		if w, ok := c.rows[i].(*traces.WatchEvent); ok && w.Process == by && w.Resource == r.resource && w.Name == r.name {
+			return w.Seq
+		}
+	}
+	c.t.Fatalf("%s was never told of %s", by, r.name)
+	return 0
+}
+
 // quiet lets time pass until something unrelated is seen, as the end of a recording.
 func (c *cluster) quiet(d time.Duration) {
 	c.sleep(d)

@@ -11,7 +11,6 @@ import (
 // or that never gets out of it. A write conflicts when it names a resourceVersion (its base) that is no longer
 // the newest. One conflict that is followed by a good write is how optimistic locking is meant to work.
 type ConflictStorm struct {
-	ignore
 	// MinConflicts is how many refused writes to one resource it takes. A handful happen in any operator that
 	// starts up beside another.
 	MinConflicts int64

@@ -11,14 +11,56 @@
 //
 // The records are read once, in the order of seq. A [Model] keeps, for each object that exists, its last
 // version and who wrote the last few, and for each process what it was last told of the object. From the rows
-// it makes facts: a [Call] for each request that ended, a [Change] for each version of an object, with its
-// writer and the difference from the version before. A [Detector] is a small type that is handed the facts
-// and says at the end what it found. It has its thresholds as fields, with their reasons; [NewSelfLoop] and its
-// like set them, and a test or a tool with other needs may set its own:
+// it makes facts, and a [Detector] is a small type that is handed those it asks for and says at the end what it
+// found. It has its thresholds as fields, with their reasons; [NewSelfLoop] and its like set them, and a test or a
+// tool with other needs may set its own:
 //
 //	loops := analysis.NewSelfLoop()
 //	loops.MinWrites = 50
 //	result, err := analysis.Analyze(ctx, t, analysis.Options{Detectors: []analysis.Detector{loops}})
+//
+// # A detector
+//
+// A detector has a Name, its Findings, and the methods of those facts that it wants:
+//
+//	Start(*Model)                               the manifest is there: losses, operators, resources with their kinds
+//	Event(*Model, *Event)                       a watch row as it reached a client, with what that client knew before
+//	Call(*Model, *Call)                         a request about one object, with its base version, answer and pass
+//	Request(*Model, *Process, *traces.Request)  any other request: lists, watches, paths that are no resource
+//	Change(*Model, *Change)                     a version: text before and after, difference, writer, the call that made it
+//	Gone(*Model, *State)                        an object was deleted
+//	Pass(*Model, *Pass)                         a reconcile, with its trigger, its calls and its samples
+//	Log, Sample, Kernel, Metric, Decision       a row of these tables
+//
+// It stands in a file of its own, with its line in registered (detectors.go), whose order is the order in which
+// findings explain each other, and a page docs/findings/NAME.md:
+//
+//	// Twice finds objects that one process created twice.
+//	type Twice struct {
+//		// MinTimes is …, because ….
+//		MinTimes int64
+//		created  map[Key]*tries // forgotten in Gone
+//	}
+//
+//	func (*Twice) Name() string { return "twice" }
+//
+//	func (d *Twice) Call(m *Model, c *Call) {
+//		if c.Verb != "create" || c.Process == nil || c.Row.Resource == "events" {
+//			return
+//		}
+//		…
+//	}
+//
+//	func (d *Twice) Findings(m *Model) (faults []Finding, notes []Note) { … }
+//
+// The rules: what it keeps of an object goes in Gone or has a bound (rings, reservoir, places and tally are such).
+// A row, a Change or an Event, and every text in them, is valid during the call only: keep numbers, or
+// [strings.Clone]. Texts are read by the functions of internal/jsontext, after the cheap questions: [Change.Touches]
+// says whether the version changed what the detector is interested in, from a comparison that is made once for all.
+// No output hangs on the order of a map. Findings set Severity, Certainty, Process, Objects (by worst), Total, What,
+// Cause, Field, Manager, Stack, Row, Statistics (by proportion, rate, median), Evidence, First, Last and Effect, whose
+// Weight is the multiple of the detector's threshold; the engine sets ID, Group and Reproduce, and lowers the
+// certainty where the manifest knows of losses in a table that the detector reads.
 //
 // # Who wrote a version
 //

@@ -4,6 +4,7 @@ import (
 	"strings"
 
 	"github.com/opreplay/opreplay/analysis/internal/jsontext"
+	"github.com/opreplay/opreplay/traces"
 )
 
 // Known is how the writer of a version is known.
@@ -77,15 +78,53 @@ func (c *Change) Manager() string {
 	return c.Author.Manager
 }
 
+// Touches is whether the version may have changed something at the path of field names or beneath it, such as
+// status.conditions: true for a first version and where the texts are not known. Detectors ask it before they look
+// into a text, for the comparison is made once for all of them.
+func (c *Change) Touches(path string) bool {
+	leaves, known := c.Diff()
+	if !known {
+		return true
+	}
+	for i := range leaves {
+		p := leaves[i].Path
+		if strings.HasPrefix(p, path) && (len(p) == len(path) || p[len(path)] == '.' || p[len(path)] == '[') {
+			return true
+		}
+		if strings.HasPrefix(path, p) && path[len(p)] == '.' { // what holds it came or went as a whole
+			return true
+		}
+	}
+	return false
+}
+
+// Event is a watch row at its place in the trace.
+type Event struct {
+	// Row is the row itself, whose texts are valid during the call only.
+	Row *traces.WatchEvent
+	// Process is who was told, nil for the recorder. State is the object, nil for bookmarks and errors and for an
+	// event of an incarnation that is gone.
+	Process *Process
+	State   *State
+	// Newest is the newest version of the object that the trace had shown before, to anybody, Told the newest that
+	// this process had been told of it: 0 if there was none. A process that is told of a version older than Told has
+	// gone back in time.
+	Newest, Told int64
+}
+
 // Call is a request that ended.
 type Call struct {
 	Seq, StartSeq, TS, Start int64
 	Process                  *Process
-	State                    *State // nil where the call is about no single object
-	UserAgent, Manager       string
-	Verb, Subresource        string
-	ContentType              string
-	RV, Generation           int64
+	// State is the object, nil where it is none that exists: a get or a write of what is not found, a refused create.
+	State *State
+	// Row is the whole row, which names the target also where State is nil. It is nil once the detectors' Call has
+	// returned.
+	Row                *traces.Request
+	UserAgent, Manager string
+	Verb, Subresource  string
+	ContentType        string
+	RV, Generation     int64
 	// Base is the resourceVersion in the request's body, 0 for none.
 	Base   int64
 	Code   int32

@@ -15,7 +15,6 @@ import (
 // there at the end, and nothing has moved for long. It says who should have moved: a process that was told and
 // did nothing, one whose write is refused over and over, one that is busy with other fields, or nobody.
 type FinalizerHang struct {
-	ignore
 	// HangAfter is for how many nanoseconds nothing must have moved at the end of a recorded trace. Clean-up that
 	// waits for the world outside shows nothing for a while; ten seconds with not one call about the object
 	// is more than operators poll apart.

@@ -145,6 +145,9 @@ type Finding struct {
 	Manager string `json:"manager,omitempty"`
 	// Stack is the row of the stacks table that made the call; 0 when none was recorded.
 	Stack int64 `json:"stack,omitempty"`
+	// Row is the seq of the request or the event that shows the fault best, from which its cause is followed back; a
+	// detector may leave it 0 for the last place of its evidence.
+	Row int64 `json:"row,omitempty"`
 	// Statistics: the first is the one that decided.
 	Statistics []Statistic     `json:"statistics"`
 	Survival   []SurvivalPoint `json:"survival,omitempty"`

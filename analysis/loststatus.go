@@ -18,7 +18,6 @@ import (
 // but the writer held an older copy, which shows when the write replaces whole lists and came from another part
 // of the process (another verb, patch type or field manager) than the value, or when it sets back a time.
 type LostStatus struct {
-	ignore
 	// MinRestored is how many losses that were made good it takes for a finding. One such loss is a race that
 	// the operator's next pass mended, as level-triggered operators do.
 	MinRestored int64

@@ -35,8 +35,12 @@ type Model struct {
 	FirstTS, LastTS int64
 	// Simulated is set for runs in a simulated world.
 	Simulated bool
+	// Manifest is the trace's; it is never nil.
+	Manifest *traces.Manifest
 
+	on        *listeners
 	objects   map[Key]*State
+	uids      map[string]*State
 	processes map[string]*Process
 	nth       []*Process // by Process.index
 	seen      int64      // incarnations
@@ -45,9 +49,30 @@ type Model struct {
 	bodies    bodies
 	differ    jsontext.Differ
 	scratch   Change
-	detectors []Detector
-	losses    []traces.Loss
+	event     Event
+	told      window
+	passes    passes
+	stacks    stacks
 }
+
+// Object is the object of that name as it is now, or its newest incarnation if it is gone and not yet forgotten; nil
+// for one that was never seen.
+func (m *Model) Object(k Key) *State { return m.objects[k] }
+
+// ByUID is the object of that uid, which may be gone and not yet forgotten; nil for one that was never seen.
+func (m *Model) ByUID(uid string) *State { return m.uids[uid] }
+
+// Objects yields the objects that exist, in no particular order.
+func (m *Model) Objects(yield func(*State) bool) {
+	for _, s := range m.objects {
+		if !s.Gone && !yield(s) {
+			return
+		}
+	}
+}
+
+// Processes are the recorded processes, in the order in which they were first seen.
+func (m *Model) Processes() []*Process { return m.nth }
 
 // Process is one recorded process.
 type Process struct {
@@ -55,6 +80,8 @@ type Process struct {
 	index int
 	// Calls and Writes count its requests.
 	Calls, Writes int64
+	// Passes counts its reconciles.
+	Passes int64
 	// LastSeen is the last time that it called or was told anything; WatchEnd that a watch of its ended.
 	LastSeen, WatchEnd int64
 	// Watches says whether its watches were recorded, so that what it was told is known.
@@ -74,8 +101,12 @@ func (m *Model) End(p *Process) int64 {
 	return m.LastTS
 }
 
-func newModel() *Model {
-	return &Model{objects: map[Key]*State{}, processes: map[string]*Process{}, bodies: bodies{limit: defaultBodies}}
+func newModel(manifest *traces.Manifest, on *listeners) *Model {
+	return &Model{
+		Simulated: manifest.Run != nil, Manifest: manifest, on: on,
+		passes:  passes{wanted: len(on.passes) > 0},
+		objects: map[Key]*State{}, uids: map[string]*State{}, processes: map[string]*Process{}, bodies: bodies{limit: defaultBodies},
+	}
 }
 
 // process is the process of that name; nil for outsiders and the recorder.
@@ -117,26 +148,24 @@ func (m *Model) state(id *traces.Identity) *State {
 		m.gone(s)
 	}
 	m.seen++
-	m.objects[key] = n
+	m.objects[key], m.uids[n.UID] = n, n
 	return n
 }
 
 func (m *Model) watch(w *traces.WatchEvent) {
-	if w.Name == "" || w.Type == string(traces.Bookmark) || w.Type == string(traces.Error) {
-		return
-	}
 	p := m.process(w.Process)
 	if p != nil {
 		p.Watches, p.LastSeen = true, max(p.LastSeen, w.TS)
 	}
-	s := m.state(&w.Identity)
+	var s *State
+	if w.Name != "" && w.Type != string(traces.Bookmark) && w.Type != string(traces.Error) {
+		s = m.state(&w.Identity)
+	}
+	m.deliver(p, s, w)
 	if s == nil {
 		return
 	}
 	s.captured = s.captured || captures(w.Process)
-	if p != nil {
-		s.tell(p, Delivery{RV: w.ResourceVersion, Seq: w.Seq, TS: w.TS, Event: true})
-	}
 	// For a watch with a selector an object is deleted when it leaves what is selected: the recorder's own
 	// watches have none, so they know better.
 	deleted := w.Type == string(traces.Deleted) && (captures(w.Process) || !s.captured)
@@ -175,6 +204,9 @@ func (m *Model) request(r *traces.Request) {
 	}
 	c := m.call(p, r)
 	if c == nil {
+		for _, d := range m.on.requests {
+			d.Request(m, p, r)
+		}
 		return
 	}
 	if c.Verb == "get" {
@@ -188,9 +220,11 @@ func (m *Model) request(r *traces.Request) {
 		}
 		m.write(c, r)
 	}
-	for _, d := range m.detectors {
+	m.passes.called(c)
+	for _, d := range m.on.calls {
 		d.Call(m, c)
 	}
+	c.Row = nil
 }
 
 // call makes a Call of a row; nil for rows that are about no object.
@@ -203,7 +237,7 @@ func (m *Model) call(p *Process, r *traces.Request) *Call {
 		return nil
 	}
 	return &Call{
-		Seq: r.Seq, StartSeq: r.StartSeq, TS: r.TS, Start: r.Start, Process: p, State: m.state(&r.Identity),
+		Seq: r.Seq, StartSeq: r.StartSeq, TS: r.TS, Start: r.Start, Process: p, State: m.state(&r.Identity), Row: r,
 		UserAgent: r.UserAgent, Manager: r.FieldManager, Verb: r.Verb, Subresource: r.Subresource, ContentType: r.ContentType,
 		RV: r.ResourceVersion, Generation: r.Generation, Code: r.Code, Reason: r.Reason, Body: r.RequestBody,
 		Base: base(r), Stack: r.StackID, ReconcileID: r.ReconcileID,

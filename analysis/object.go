@@ -40,6 +40,7 @@ func (s *State) Family() string { return cmp.Or(s.Owner, s.UID) }
 // deliveries are the last versions of one object that one process was told of.
 type deliveries struct {
 	process *Process
+	newest  int64 // version
 	last    rings[Delivery]
 }
 
@@ -57,17 +58,33 @@ func (s *State) newest() int64 {
 	return s.RV
 }
 
-func (s *State) tell(p *Process, d Delivery) {
+// tell notes a delivery, and says the newest version that the process had been told of before.
+func (s *State) tell(p *Process, d Delivery) (before int64) {
 	for _, t := range s.told {
 		if t.process == p {
+			before, t.newest = t.newest, max(t.newest, d.RV)
 			t.last.add(d)
-			return
+			return before
 		}
 	}
-	t := &deliveries{process: p}
+	t := &deliveries{process: p, newest: d.RV}
 	t.last.add(d)
 	s.told = append(s.told, t)
+	return 0
 }
+
+// Newest is the newest version that the process was told of, by an event, a list or a get: 0 for none.
+func (s *State) Newest(p *Process) int64 {
+	for _, t := range s.told {
+		if t.process == p {
+			return t.newest
+		}
+	}
+	return 0
+}
+
+// Key is the object's name without its incarnation.
+func (s *State) Key() Key { return s.key }
 
 // Told is when the process was first told of a version from RV on: the zero Delivery when it was not. exact is
 // false when it may have been told before, longer ago than is remembered.

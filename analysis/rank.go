@@ -6,17 +6,13 @@ import (
 	"strconv"
 )
 
-// explains is the order in which one detector's finding explains another's about the same objects and process:
-// an endless loop is why there are so many empty writes, and a lost status is what the conflicts are about.
-var explains = []string{"self-loop", "lost-status", "conflict-storm", "churn", "finalizer-hang"}
-
 // rank sorts findings by severity and effect, numbers them and groups those with one cause.
 func rank(findings []Finding) {
 	slices.SortStableFunc(findings, func(a, b Finding) int {
 		return cmp.Or(
 			cmp.Compare(a.Severity, b.Severity), // "error" comes before "warning" in the alphabet too
 			cmp.Compare(b.Effect.Weight, a.Effect.Weight),
-			cmp.Compare(slices.Index(explains, a.Detector), slices.Index(explains, b.Detector)),
+			cmp.Compare(precedence(a.Detector), precedence(b.Detector)),
 			cmp.Compare(a.Process, b.Process),
 			slices.CompareFunc(a.Objects, b.Objects, Object.compare),
 			cmp.Compare(a.Field, b.Field),
@@ -28,10 +24,10 @@ func rank(findings []Finding) {
 	for i := range findings {
 		f := &findings[i]
 		f.Group = f.ID
-		best := slices.Index(explains, f.Detector)
+		best := precedence(f.Detector)
 		for j := range findings {
 			g := &findings[j]
-			if r := slices.Index(explains, g.Detector); r < best && sameCause(f, g) {
+			if r := precedence(g.Detector); r < best && sameCause(f, g) {
 				best, f.Group = r, g.ID
 			}
 		}

@@ -13,7 +13,6 @@ import (
 // told of that very version, and by that writes the object again, while nobody else changed anything that it
 // could be answering. The writes may go round over several objects: an owner and what it owns are one family.
 type SelfLoop struct {
-	ignore
 	// MinWrites is how many writes of one object in a row must each have been woken by an own write before, with
 	// no version by anybody else in between. Operators that walk through phases in their status write a
 	// handful, and passes that write several times do so after an event that is not their own.

@@ -66,7 +66,7 @@ func (m *Model) find(s *State, rv int64, h *traces.Head) *version {
 // end tells the detectors of a deletion that made no version of its own.
 func (m *Model) end(s *State, w *traces.WatchEvent) {
 	c := &Change{State: s, Before: s.Body, After: s.Body, RV: s.RV, PrevRV: s.RV, Generation: s.Generation, PrevGen: s.Generation, Seq: w.Seq, TS: w.TS, Deleted: true, model: m}
-	for _, d := range m.detectors {
+	for _, d := range m.on.changes {
 		d.Change(m, c)
 	}
 	s.GoneAt = w.TS
@@ -104,7 +104,7 @@ func (m *Model) change(s *State, v *version) {
 		c.Author.Call, c.Author.Process, c.Author.Manager, c.Author.Known = v.call, v.call.Process, v.call.Manager, ByRequest
 	}
 	m.metadata(s, c)
-	for _, d := range m.detectors {
+	for _, d := range m.on.changes {
 		d.Change(m, c)
 	}
 	if c.Author.Call != nil {
@@ -150,14 +150,18 @@ func (m *Model) gone(s *State) {
 	s.Gone = true
 	s.GoneAt = cmp.Or(s.GoneAt, m.LastTS)
 	m.bodies.drop(s)
-	for _, d := range m.detectors {
+	for _, d := range m.on.gone {
 		d.Gone(m, s)
 	}
 	s.authors, s.told = rings[Author]{}, nil // a tombstone is name, uid and version
 	m.tombs.push(s)
 	if m.tombs.len() > maxTombs {
-		if t := m.tombs.pop(); m.objects[t.key] == t {
+		t := m.tombs.pop()
+		if m.objects[t.key] == t {
 			delete(m.objects, t.key)
+		}
+		if m.uids[t.UID] == t {
+			delete(m.uids, t.UID)
 		}
 	}
 }

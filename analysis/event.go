@@ -1,0 +1,71 @@
+package analysis
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/opreplay/opreplay/traces"
+)
+
+// told is a watch event that reached a recorded process.
+type told struct {
+	seq, ts, rv int64
+	state       *State
+	process     *Process
+	kind        traces.EventType
+}
+
+// maxTold is how many of the last events to recorded processes are remembered, to know a reconcile's trigger by its
+// seq: a key waits in a queue while others are served.
+const maxTold = 1 << 16
+
+// window remembers the last events to recorded processes, in the order of seq.
+type window struct {
+	events queue[told]
+}
+
+func (w *window) add(t told) {
+	w.events.push(t)
+	if w.events.len() > maxTold {
+		w.events.pop()
+	}
+}
+
+// find is the event of that seq, nil when it was none or was too long ago.
+func (w *window) find(seq int64) *told {
+	list := w.events.items[w.events.head:]
+	i, ok := slices.BinarySearchFunc(list, seq, func(t told, seq int64) int { return cmp.Compare(t.seq, seq) })
+	if !ok {
+		return nil
+	}
+	return &list[i]
+}
+
+// deliver tells the detectors of a watch row, and remembers what its process knows from it.
+func (m *Model) deliver(p *Process, s *State, w *traces.WatchEvent) {
+	e := &m.event
+	*e = Event{Row: w, Process: p, State: s}
+	if s != nil {
+		e.Newest = s.newest()
+		if p != nil {
+			e.Told = s.tell(p, Delivery{RV: w.ResourceVersion, Seq: w.Seq, TS: w.TS, Event: true})
+			if len(m.on.passes) > 0 {
+				m.told.add(told{w.Seq, w.TS, w.ResourceVersion, s, p, eventType(w.Type)})
+			}
+		}
+	}
+	for _, d := range m.on.events {
+		d.Event(m, e)
+	}
+	e.Row = nil
+}
+
+// eventType is one of the constants, so that what is kept keeps no row's memory.
+func eventType(t string) traces.EventType {
+	for _, known := range [...]traces.EventType{traces.Modified, traces.Added, traces.Sync, traces.Deleted, traces.Bookmark} {
+		if t == string(known) {
+			return known
+		}
+	}
+	return traces.Error
+}

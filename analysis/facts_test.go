@@ -1,0 +1,135 @@
+package analysis
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/opreplay/opreplay/traces"
+)
+
+// notebook writes down the facts that it is handed.
+type notebook struct{ lines []string }
+
+func (n *notebook) write(form string, args ...any) {
+	n.lines = append(n.lines, fmt.Sprintf(form, args...))
+}
+
+func (*notebook) Name() string                        { return "notebook" }
+func (*notebook) Findings(*Model) ([]Finding, []Note) { return nil, nil }
+func (n *notebook) Start(m *Model)                    { n.write("start %s", m.Manifest.Source) }
+func (n *notebook) Gone(_ *Model, s *State)           { n.write("gone %s", s.Name) }
+func (n *notebook) Log(_ *Model, l *traces.Log)       { n.write("log %s", l.Message) }
+func (n *notebook) Metric(_ *Model, x *traces.Metric) { n.write("metric %s", x.Name) }
+func (n *notebook) Sample(m *Model, s *traces.Sample) {
+	n.write("sample in %s", m.Stack(s.StackID)[0].Function)
+}
+func (n *notebook) Decision(_ *Model, d *traces.Decision) { n.write("decision %s", d.Kind) }
+func (n *notebook) Kernel(_ *Model, k *traces.KernelEvent) {
+	n.write("kernel %s", k.Kind)
+}
+
+func (n *notebook) Request(_ *Model, p *Process, r *traces.Request) {
+	n.write("request %s %s by %s", r.Verb, r.Resource, p.Name)
+}
+
+func (n *notebook) Event(_ *Model, e *Event) {
+	if e.Process != nil {
+		n.write("event %d of %s; newest %d, told %d", e.Row.ResourceVersion, e.State.Name, e.Newest, e.Told)
+	}
+}
+
+func (n *notebook) Call(_ *Model, c *Call) {
+	n.write("call %s %s %d", c.Verb, c.Row.Name, c.Code)
+}
+
+func (n *notebook) Change(_ *Model, c *Change) {
+	n.write("change %d by %s; spec %v, status %v", c.RV, c.Author.Name(), c.Touches("spec"), c.Touches("status.n"))
+}
+
+func (n *notebook) Pass(_ *Model, p *Pass) {
+	n.write("pass of %s for version %d of %s: %d writes, %d reads, %d refused, %d empty, %d samples", p.Row.Controller, p.Trigger.RV, p.Trigger.State.Name, p.Writes, p.Reads, p.Refused, p.Empty, p.Samples)
+	for _, c := range p.Calls {
+		n.write("  %s %d", c.Verb, c.RV)
+	}
+}
+
+// Each fact comes to those that ask for it, with what the trace had told before.
+func TestFacts(t *testing.T) {
+	c := newCluster(t, "op")
+	r := ref{sites, "front"}
+	c.create("kubectl", r, m{"spec": m{"n": 1}})
+	stale := *c.rows[len(c.rows)-1].(*traces.WatchEvent)
+	c.add(&traces.Stack{StackID: 7, Frames: []traces.Frame{{Function: "main.work"}}})
+	c.pass("op", "site", r, c.told("op", r), func() {
+		c.add(&traces.Sample{StackID: 7, Weight: 3})
+		c.begin("op", "update", "", r).refuse(409, "Conflict")
+		c.status("op", r, m{"n": 1})
+		c.status("op", r, m{"n": 1})
+	})
+	c.add(&stale)
+	list := &traces.Request{Process: "op", Verb: "list", Code: 200}
+	list.Resource = "sites"
+	c.add(list)
+	for _, x := range []traces.Record{&traces.Log{Message: "hello"}, &traces.Metric{Name: "up"}, &traces.KernelEvent{Kind: "refused"}, &traces.Decision{Kind: "fault"}} {
+		c.add(x)
+	}
+	c.sleep(2 * time.Second)
+	c.delete("kubectl", r)
+	n := &notebook{}
+	c.analyze(n)
+	want := []string{
+		"start run",
+		"event 1001 of front; newest 1001, told 0", // the recorder's watch had shown it before
+		"sample in main.work",
+		"call update front 409",
+		"event 1002 of front; newest 1002, told 1001",
+		"call patch front 200",
+		"call patch front 200",
+		"pass of site for version 1001 of front: 3 writes, 0 reads, 1 refused, 1 empty, 3 samples",
+		"  update 0",
+		"  patch 1002",
+		"  patch 1002",
+		"event 1001 of front; newest 1002, told 1002",
+		"request list sites by op",
+		"log hello",
+		"metric up",
+		"kernel refused",
+		"decision fault",
+		"change 1001 by somebody; spec true, status true", // a second after, when no request can be its own any more
+		"change 1002 by op; spec false, status true",
+		"event 1003 of front; newest 1003, told 1002",
+		"change 1003 by somebody; spec false, status false",
+		"gone front",
+	}
+	if diff := cmp.Diff(want, n.lines); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// A table is read when a detector asks for it, and a loss in it concerns that detector alone.
+func TestTablesAreReadForThoseThatAsk(t *testing.T) {
+	loss := []traces.Loss{{Source: "samples", Reason: "the ring was full"}}
+	for _, c := range []struct {
+		detector Detector
+		want     bool
+	}{{NewSelfLoop(), false}, {&notebook{}, true}} {
+		if got := slices.Contains(listen([]Detector{c.detector}).tables(), traces.TableSamples); got != c.want {
+			t.Errorf("%s: samples read: %v", c.detector.Name(), got)
+		}
+		r, err := Records(context.Background(), each(nil), &traces.Manifest{Losses: loss}, "t", Options{Detectors: []Detector{c.detector}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		about := slices.ContainsFunc(r.Caveats, func(s string) bool {
+			return s == "the trace is known to lack records in 1 places; findings in that time are less certain"
+		})
+		if about != c.want {
+			t.Errorf("%s: caveats %q", c.detector.Name(), r.Caveats)
+		}
+	}
+}

@@ -1,0 +1,153 @@
+package html
+
+import (
+	"cmp"
+	"slices"
+)
+
+// data is what the page's script draws from. Times are milliseconds since Start, so that they are short.
+type data struct {
+	Start    int64               `json:"start"` // milliseconds since the Unix epoch
+	Length   float64             `json:"length"`
+	Kinds    []string            `json:"kinds"`
+	Run      timeline            `json:"run"`
+	Beside   *beside             `json:"beside,omitempty"`
+	Changes  map[string][]change `json:"changes"`
+	More     map[string]int      `json:"more"`
+	Latency  *quantiles          `json:"latency,omitempty"`
+	Duration *histogram          `json:"duration,omitempty"`
+	Kernel   *heat               `json:"kernel,omitempty"`
+	Flame    *flame              `json:"flame,omitempty"`
+	Findings []findingData       `json:"findings"`
+}
+
+// timeline is the events of a run, a column a field.
+type timeline struct {
+	Lanes []laneData `json:"lanes"`
+	Time  []float64  `json:"t"` // where the event ended
+	Took  []float64  `json:"d"`
+	Lane  []int      `json:"lane"`
+	Kind  []kind     `json:"kind"`
+	Seq   []int64    `json:"seq"`
+	Note  []int      `json:"note"` // index into Notes
+	Notes []string   `json:"notes"`
+}
+
+type laneData struct {
+	Group string `json:"group"`
+	Name  string `json:"name"`
+}
+
+// beside is the reference run, and where the run first leaves it.
+type beside struct {
+	Timeline timeline `json:"timeline"`
+	// At is the first difference in the run's own time and in the reference's; -1 where there is none.
+	At        float64 `json:"at"`
+	Reference float64 `json:"reference"`
+	What      string  `json:"what"`
+	Lane      string  `json:"lane"`
+}
+
+func millis(ns int64) float64 { return float64(ns/1000) / 1000 }
+
+func (g *gathered) data() *data {
+	d := &data{
+		Start: g.first / 1_000_000, Length: millis(g.last - g.first), Kinds: kinds, Run: g.timeline(),
+		Changes: g.versions.changes, More: g.versions.more,
+		Latency: g.quantiles(), Duration: g.histogram(), Kernel: g.heat(), Flame: g.flame(nil), Findings: []findingData{},
+	}
+	return d
+}
+
+func (g *gathered) timeline() timeline {
+	t := timeline{Lanes: []laneData{}, Notes: []string{""}}
+	for _, l := range g.chosen {
+		t.Lanes = append(t.Lanes, laneData{l.group, l.name})
+	}
+	notes := map[string]int{"": 0}
+	base := g.first / 1_000_000 * 1_000_000
+	for _, e := range g.events {
+		i, known := notes[e.note]
+		if !known {
+			i = len(t.Notes)
+			notes[e.note] = i
+			t.Notes = append(t.Notes, cut(e.note))
+		}
+		t.Time, t.Took = append(t.Time, millis(e.ts-base)), append(t.Took, max(0, millis(e.ts-e.start)))
+		t.Lane, t.Kind, t.Seq, t.Note = append(t.Lane, e.lane.index), append(t.Kind, e.kind), append(t.Seq, e.seq), append(t.Note, i)
+	}
+	return t
+}
+
+// beside puts a reference run beside the run.
+func (d *data) beside(run, ref *gathered) {
+	b := &beside{Timeline: ref.timeline(), At: -1, Reference: -1}
+	d.Beside = b
+	mine, theirs := run.byLane(), ref.byLane()
+	best := int64(-1)
+	for _, l := range run.alike(ref) {
+		i := leaves(mine[l], theirs[l])
+		if i < 0 {
+			continue
+		}
+		at, then := moment(mine[l], i, run.last), moment(theirs[l], i, ref.last)
+		if since := at - run.first; best < 0 || since < best {
+			best = since
+			b.At, b.Reference, b.Lane, b.What = millis(since), millis(then-ref.first), l[1], differ(mine[l], theirs[l], i)
+		}
+	}
+}
+
+// byLane are the events of the lanes that tell what happened: an object's versions.
+func (g *gathered) byLane() map[[2]string][]event {
+	m := map[[2]string][]event{}
+	for _, e := range g.events {
+		if e.lane.group == "objects" {
+			id := [2]string{e.lane.group, e.lane.name}
+			m[id] = append(m[id], e)
+		}
+	}
+	return m
+}
+
+// alike are the lanes of either run, in order, but for those that change by the clock alone.
+func (g *gathered) alike(ref *gathered) [][2]string {
+	var ids [][2]string
+	for _, x := range []*gathered{g, ref} {
+		for _, l := range x.chosen {
+			if l.group == "objects" && !heartbeat(l.name) {
+				ids = append(ids, [2]string{l.group, l.name})
+			}
+		}
+	}
+	slices.SortFunc(ids, func(a, b [2]string) int { return cmp.Compare(a[1], b[1]) })
+	return slices.Compact(ids)
+}
+
+// leaves is the index of the first event in which two lanes differ in kind; -1: in none.
+func leaves(a, b []event) int {
+	for i := range max(len(a), len(b)) {
+		if i >= len(a) || i >= len(b) || a[i].kind != b[i].kind {
+			return i
+		}
+	}
+	return -1
+}
+
+// moment is when a lane's i-th event was, or the end where there is none.
+func moment(list []event, i int, end int64) int64 {
+	if i < len(list) {
+		return list[i].ts
+	}
+	return end
+}
+
+func differ(run, ref []event, i int) string {
+	switch {
+	case i >= len(run):
+		return kinds[ref[i].kind] + " in the reference, not in this run"
+	case i >= len(ref):
+		return kinds[run[i].kind] + " in this run, not in the reference"
+	}
+	return kinds[run[i].kind] + " in this run, " + kinds[ref[i].kind] + " in the reference"
+}

@@ -1,0 +1,25 @@
+// Package html makes a page of a trace that a person opens from disk, looks around in, prints and sends to a
+// colleague.
+//
+//	result, err := analysis.Analyze(ctx, trace, analysis.Options{})
+//	…
+//	err = html.Write(ctx, file, trace, result, html.Options{})
+//
+// The page is one file without any address of elsewhere in it. What matters stands in it as plain HTML, made here:
+// the findings in words, the numbers, the tables. The charts, drawn by Apache ECharts (in assets/, with its licence),
+// add what is better looked at: what happened to whom over time, how long calls and reconciles took, where the
+// processor's time went. Without JavaScript the words are still there.
+//
+// One trace gives one page, byte for byte: nothing in it says when or where it was made.
+//
+// # What a trace may do to a page
+//
+// Nothing. A trace is somebody else's text: names, labels and log lines may hold markup. All of it reaches the page
+// through html/template or as JSON that holds no "<", the page's script writes it as text only, and a content
+// security policy names the two scripts of the page by their hash: no other runs.
+//
+// # What is left out, and said
+//
+// A page holds at most [MaxEvents] events and [MaxLanes] lanes, those that findings are about first. What is left out
+// is counted in the page.
+package html

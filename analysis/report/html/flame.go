@@ -1,0 +1,72 @@
+package html
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+)
+
+// flame is one box of a flame graph (Gregg, "The Flame Graph", CACM 2016): a function, as wide as the samples in
+// which it stood at this place.
+type flame struct {
+	Name   string   `json:"name"`
+	Where  string   `json:"where,omitempty"` // file:line of the call, or of the leaf
+	Weight int64    `json:"weight"`          // sampling periods
+	In     []*flame `json:"in,omitempty"`
+
+	inner map[string]*flame
+}
+
+// narrow is the share of all samples under which a box is not drawn.
+const narrow = 1.0 / 2000
+
+// flame builds the graph of the samples whose reconcile is wanted; of all for nil. It is nil when there are none.
+func (g *gathered) flame(wanted func(reconcile int64) bool) *flame {
+	root := &flame{Name: "all"}
+	for i := range g.samples {
+		s := &g.samples[i]
+		if wanted != nil && !wanted(s.ReconcileID) {
+			continue
+		}
+		weight := max(1, s.Weight)
+		root.Weight += weight
+		at := root
+		for _, id := range []int64{s.StackID, s.KernelStackID} {
+			for _, f := range slices.Backward(g.stacks[id]) {
+				at = at.child(f.Function, fmt.Sprintf("%s:%d", f.File, f.Line))
+				at.Weight += weight
+			}
+		}
+	}
+	if root.Weight == 0 {
+		return nil
+	}
+	root.settle(int64(float64(root.Weight) * narrow))
+	return root
+}
+
+func (f *flame) child(name, where string) *flame {
+	if name == "" {
+		name = "unknown"
+	}
+	c := f.inner[name]
+	if c == nil {
+		c = &flame{Name: name, Where: where}
+		if f.inner == nil {
+			f.inner = map[string]*flame{}
+		}
+		f.inner[name] = c
+	}
+	return c
+}
+
+// settle orders boxes by name, as flame graphs do, and drops those that are too narrow to see.
+func (f *flame) settle(least int64) {
+	f.In = slices.SortedFunc(maps.Values(f.inner), func(a, b *flame) int { return cmp.Compare(a.Name, b.Name) })
+	f.In = slices.DeleteFunc(f.In, func(c *flame) bool { return c.Weight < least })
+	f.inner = nil
+	for _, c := range f.In {
+		c.settle(least)
+	}
+}
