@@ -2,24 +2,19 @@ package traces
 
 import (
 	"bytes"
-	"os"
 
 	"github.com/parquet-go/parquet-go"
 )
 
 // WriteRows writes a Parquet file of its own, which is no part of a trace: a table that was made from traces. T is a
 // struct with parquet tags. The same rows give the same bytes. The file has mode 0600, and is there whole or not at
-// all.
+// all, after a crash too.
 func WriteRows[T any](file string, rows []T) error {
 	var b bytes.Buffer
 	if err := parquet.Write(&b, rows, parquet.Compression(&parquet.Zstd)); err != nil {
 		return err
 	}
-	temporary := file + ".tmp"
-	if err := os.WriteFile(temporary, b.Bytes(), 0o600); err != nil {
-		return err
-	}
-	return os.Rename(temporary, file)
+	return replaceFile(file, b.Bytes(), createFile)
 }
 
 // ReadRows reads a file that WriteRows wrote.

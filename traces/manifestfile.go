@@ -19,28 +19,12 @@ const ManifestName = "manifest.json"
 const maxManifestBytes = 256 << 20
 
 // writeManifest replaces the manifest in one step: a reader sees the old one or the new one.
-func writeManifest(dir string, m *Manifest, create func(string) (output, error)) (err error) {
+func writeManifest(dir string, m *Manifest, create func(string) (output, error)) error {
 	text, err := json.MarshalIndent(m, "", "  ")
 	if err != nil {
 		return err
 	}
-	path := filepath.Join(dir, ManifestName)
-	tmp := filepath.Join(dir, tempName(ManifestName))
-	if err := os.Remove(tmp); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return err
-	}
-	f, err := create(tmp)
-	if err != nil {
-		return err
-	}
-	_, err = f.Write(append(text, '\n'))
-	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
-		return err
-	}
-	if err := os.Rename(tmp, path); err != nil {
-		return err
-	}
-	return syncFolder(dir)
+	return replaceFile(filepath.Join(dir, ManifestName), append(text, '\n'), create)
 }
 
 // readManifest reads and checks a manifest, and gives the SHA-256 of its bytes in hex. Errors are
