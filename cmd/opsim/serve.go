@@ -123,11 +123,10 @@ func (f *serveFlags) serve(cmd *cobra.Command, args []string, past *replay.Past,
 		return cli.Usagef("--listen: %w", err)
 	}
 	defer l.Close() //nolint:errcheck // closed already when it was served
-	serving := serve.Options{}
 	if f.writable {
 		o.Live, o.Webhooks, o.EnableAdmission = true, serve.Webhooks(), []string{apiserver.PluginStorageProtection}
 	} else {
-		serving.ReadOnly = "this is the past, which cannot be changed; opsim serve --writable makes a live world of it"
+		o.ReadOnly = "this is the past, which cannot be changed; opsim serve --writable makes a live world of it"
 		o.Clock = standing(past.Time)
 	}
 	o.Address = l.Addr().String()
@@ -142,15 +141,16 @@ func (f *serveFlags) serve(cmd *cobra.Command, args []string, past *replay.Past,
 		}
 	}
 	host, _, _ := net.SplitHostPort(l.Addr().String())
-	if serving.Access, err = serve.NewAccess(host); err != nil {
+	access, err := serve.NewAccess(host)
+	if err != nil {
 		return cli.CannotRun(err)
 	}
-	front, err := serve.Start(server, l, serving)
+	front, err := serve.Start(server, l, serve.Options{Access: access})
 	if err != nil {
 		return cli.CannotRun(err)
 	}
 	defer front.Stop()
-	file, remove, err := f.writeKubeconfig(serving.Access, front.URL())
+	file, remove, err := f.writeKubeconfig(access, front.URL())
 	if err != nil {
 		return err
 	}

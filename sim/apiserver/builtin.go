@@ -67,6 +67,8 @@ type builtin struct {
 	enabled *serverstorage.ResourceConfig
 	options generic.RESTOptionsGetter
 	loop    *restclient.Config
+	// behalf is loop where the registries write on behalf of a client and do not pass its context on.
+	behalf  *restclient.Config
 	ips     *ipAllocator
 	ports   *portAllocator
 	tokens  *tokens
@@ -77,7 +79,7 @@ type builtin struct {
 
 func (s *Server) newBuiltin() (*builtin, error) {
 	b := &builtin{
-		enabled: defaultVersions(), loop: s.loop, ips: s.ips, ports: s.ports,
+		enabled: defaultVersions(), loop: s.loop, behalf: s.onBehalf(), ips: s.ips, ports: s.ports,
 		tokens: s.tokens, auth: s.auth, now: s.opts.Clock, version: s.opts.Version,
 	}
 	etcd := genericoptions.NewEtcdOptions(storagebackend.NewDefaultConfig("/registry", nil))
@@ -182,7 +184,7 @@ func (b *builtin) workloads(v1 map[string]rest.Storage) error {
 	if err != nil {
 		return err
 	}
-	budgets, err := policyclient.NewForConfig(b.loop)
+	budgets, err := policyclient.NewForConfig(b.behalf)
 	if err != nil {
 		return err
 	}

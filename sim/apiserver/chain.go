@@ -7,6 +7,8 @@ import (
 	"slices"
 	"sync/atomic"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apiserver/pkg/authentication/authenticator"
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/endpoints/filters"
@@ -57,12 +59,16 @@ func userOf(req *http.Request) User {
 }
 
 // external marks a request as coming from outside, so that its watches pass the gate, and gives it an
-// audit id of the world's: the answer's header carries it. prepare is called after each write.
-func external(h http.Handler, requests *atomic.Uint64, prepare func()) http.Handler {
+// audit id of the world's: the answer's header carries it. prepare is called after each write. readOnly, if not
+// nil, is what writes fail with.
+func external(h http.Handler, requests *atomic.Uint64, readOnly error, prepare func()) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		ctx := r.Context()
 		if _, ok := store.ClientFrom(ctx); !ok {
 			ctx = store.WithClient(ctx, store.Client{UserAgent: r.UserAgent(), User: userOf(r).Name})
+		}
+		if readOnly != nil {
+			ctx = store.WithRefusal(ctx, readOnly)
 		}
 		r = r.Clone(ctx)
 		// Within a machine, compressing a large list costs more than all else about it.
@@ -78,7 +84,21 @@ func external(h http.Handler, requests *atomic.Uint64, prepare func()) http.Hand
 }
 
 // internal is the context of the server's own requests. One that is made on behalf of a client has
-// nothing of that client's: neither its hint nor its name.
+// nothing of that client's, neither its hint nor its name, but that it may not write.
 func internal(ctx context.Context) context.Context {
-	return WithUser(detached{ctx}, User{Name: user.APIServerUser, Groups: []string{user.SystemPrivilegedGroup}})
+	own := WithUser(detached{ctx}, User{Name: user.APIServerUser, Groups: []string{user.SystemPrivilegedGroup}})
+	if err := store.RefusalFrom(ctx); err != nil {
+		own = store.WithRefusal(own, err)
+	}
+	return own
+}
+
+// readOnly is what the writes of clients fail with; nil: they do not.
+func (o *Options) readOnly() error {
+	if o.ReadOnly == "" {
+		return nil
+	}
+	return &apierrors.StatusError{ErrStatus: metav1.Status{
+		Status: metav1.StatusFailure, Message: o.ReadOnly, Reason: metav1.StatusReasonMethodNotAllowed, Code: http.StatusMethodNotAllowed,
+	}}
 }

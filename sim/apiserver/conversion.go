@@ -4,9 +4,13 @@ import (
 	"crypto/tls"
 	"fmt"
 	"net/http"
+	"time"
 
 	webhookutil "k8s.io/apiserver/pkg/util/webhook"
 )
+
+// conversionLimit is how long a conversion webhook has (setGlobalDefaults in k8s.io/apiserver/pkg/util/webhook).
+const conversionLimit = 30 * time.Second
 
 // newConversion has conversion webhooks called by Webhooks.Convert.
 func newConversion(o Options) webhookutil.AuthenticationInfoResolverWrapper {
@@ -17,7 +21,7 @@ func newConversion(o Options) webhookutil.AuthenticationInfoResolverWrapper {
 		}
 	}
 	return func(webhookutil.AuthenticationInfoResolver) webhookutil.AuthenticationInfoResolver {
-		return caller{call: call, now: o.Clock}
+		return caller{call: call, now: o.Clock, limit: conversionLimit}
 	}
 }
 

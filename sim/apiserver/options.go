@@ -23,6 +23,9 @@ type Options struct {
 	// Live makes the wall clock the world's time, for a world that is served to people and programs as
 	// they are. Clock must be nil. Two live worlds differ.
 	Live bool
+	// ReadOnly, if set, has the writes of external requests fail with 405 and these words, and whatever the API
+	// server would write on their behalf. Dry runs, reviews and requests for tokens write nothing and are answered.
+	ReadOnly string
 	// Gate, if set, is asked before every event of an external watch; see store.Gate.
 	Gate store.Gate
 	// Webhooks says how admission webhooks are called; the zero value calls none.

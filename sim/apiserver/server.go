@@ -97,7 +97,7 @@ func (s *Server) start(ctx, run context.Context) error {
 	}
 	s.inner = s.definitions.documented(s.builtin, prepared.Handler)
 	s.joined = s.version(s.groupList(s.openAPI(s.settling(s.inner))))
-	s.front = external(s.joined, &s.requests, s.world.Prepare)
+	s.front = external(s.joined, &s.requests, s.opts.readOnly(), s.world.Prepare)
 	s.builtin.RunPostStartHooks(run)
 	if err := s.ready(ctx); err != nil {
 		// A hook that is stopped half-way has failed, and the API server's code ends the process then.
@@ -251,6 +251,17 @@ func (s *Server) Config(u User) *restclient.Config {
 
 // Outsider is the transport of Config, for callers that make their own requests.
 func (s *Server) Outsider(u User) http.RoundTripper { return s.Config(u).Transport }
+
+// onBehalf is the configuration of the server's own requests that clients cause.
+func (s *Server) onBehalf() *restclient.Config {
+	c := restclient.CopyConfig(s.loop)
+	if err := s.opts.readOnly(); err != nil {
+		c.Transport = &inProcess{handler: func() http.Handler { return s.inner }, context: func(ctx context.Context) context.Context {
+			return store.WithRefusal(internal(ctx), err)
+		}}
+	}
+	return c
+}
 
 func (s *Server) clientConfig(host string, h func() http.Handler, in func(context.Context) context.Context) *restclient.Config {
 	return &restclient.Config{Host: host, QPS: -1, Transport: &inProcess{handler: h, context: in}}

@@ -8,6 +8,7 @@ import (
 	"net/url"
 	"slices"
 	"strconv"
+	"time"
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	utilnet "k8s.io/apimachinery/pkg/util/net"
@@ -31,9 +32,9 @@ type Webhooks struct {
 	// Call makes one call. It is made from one goroutine at a time for each request. The URL's query has
 	// the webhook's time limit as timeout=DURATION; what passes it is an error. t is nil for plain HTTP.
 	Call func(r *http.Request, t *tls.Config) (*http.Response, error)
-	// Convert makes one call of a conversion webhook, as Call does of others. The API server does not say on
-	// behalf of which request: it is that of the handler that runs. nil: none can be reached, and what needs
-	// one fails.
+	// Convert makes one call of a conversion webhook, as Call does of others, with the same timeout=DURATION. The
+	// API server does not say on behalf of which request: it is that of the handler that runs. nil: none can be
+	// reached, and what needs one fails.
 	Convert func(r *http.Request, t *tls.Config) (*http.Response, error)
 }
 
@@ -150,6 +151,9 @@ func hookAddress(c admissionv1.WebhookClientConfig) (host string, port int, ok b
 type caller struct {
 	call func(*http.Request, *tls.Config) (*http.Response, error)
 	now  tlsTime
+	// limit is what a webhook is told that has no limit of its own; 0 for none. The client holds it against the
+	// wall clock too, but the transport does not heed that: it would add words to the text of a later error.
+	limit time.Duration
 }
 
 // ClientConfigFor implements webhookutil.AuthenticationInfoResolver.
@@ -161,7 +165,7 @@ func (c caller) ClientConfigForService(string, string, int) (*restclient.Config,
 }
 
 func (c caller) config() *restclient.Config {
-	return &restclient.Config{UserAgent: "kube-apiserver-admission", WrapTransport: func(rt http.RoundTripper) http.RoundTripper {
+	return &restclient.Config{UserAgent: "kube-apiserver-admission", Timeout: c.limit, WrapTransport: func(rt http.RoundTripper) http.RoundTripper {
 		return hookTransport{c, rt}
 	}}
 }

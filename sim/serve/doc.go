@@ -17,9 +17,9 @@
 //
 // # Looking at the past
 //
-// With [Options.ReadOnly] nothing can be changed: a write is answered by 405 and a Status that says so.
-// Reviews (kubectl auth can-i) and dry runs (kubectl diff, --dry-run=server) change nothing and are
-// answered. Calls that an API server passes on to a kubelet or a pod (logs, exec, proxy) are refused
+// With ReadOnly in apiserver.Options nothing can be changed: a write is answered by 405 and a Status that
+// says so. Reviews (kubectl auth can-i) and dry runs (kubectl diff, --dry-run=server) change nothing and
+// are answered. Calls that an API server passes on to a kubelet or a pod (logs, exec, proxy) are refused
 // unless [Options.Nodes] is set: a recorded node's address may be anybody's by now.
 //
 // # A live world

@@ -20,8 +20,6 @@ import (
 // Options say how a world is served.
 type Options struct {
 	Access *Access
-	// ReadOnly, if set, refuses whatever would change the world, with these words.
-	ReadOnly string
 	// Nodes lets the API server connect to the addresses of nodes, pods and Services, as a real one does
 	// for logs, exec and proxy.
 	Nodes bool
@@ -84,8 +82,9 @@ func (f *Front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		unauthorized(w, r)
 		return
 	}
-	if why := f.forbids(r, info); why != "" {
-		refuse(w, http.StatusMethodNotAllowed, metav1.StatusReasonMethodNotAllowed, why)
+	if !f.opts.Nodes && info.IsResourceRequest && reachesOut(info) {
+		refuse(w, http.StatusMethodNotAllowed, metav1.StatusReasonMethodNotAllowed,
+			"there is no node behind this world: no logs, no exec, no proxy")
 		return
 	}
 	r.Header.Del("Authorization")
@@ -100,17 +99,6 @@ func (f *Front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	f.server.Handler().ServeHTTP(w, r.WithContext(ctx))
 }
 
-// forbids says why a request is not let through, "" if it is.
-func (f *Front) forbids(r *http.Request, info *request.RequestInfo) string {
-	if !f.opts.Nodes && info.IsResourceRequest && reachesOut(info) {
-		return "there is no node behind this world: no logs, no exec, no proxy"
-	}
-	if f.opts.ReadOnly != "" && changes(r, info) {
-		return f.opts.ReadOnly
-	}
-	return ""
-}
-
 // reachesOut: the API server would connect to an address that an object names.
 func reachesOut(info *request.RequestInfo) bool {
 	switch info.Subresource {
@@ -120,23 +108,6 @@ func reachesOut(info *request.RequestInfo) bool {
 		return info.Resource == "pods"
 	}
 	return info.Verb == "proxy"
-}
-
-// reviews are groups whose objects are questions: nothing of them is kept.
-var reviews = sets.New("authentication.k8s.io", "authorization.k8s.io")
-
-// changes reports whether a request could change the world.
-func changes(r *http.Request, info *request.RequestInfo) bool {
-	switch r.Method {
-	case http.MethodGet, http.MethodHead, http.MethodOptions:
-		return false
-	case http.MethodPost:
-		if reviews.Has(info.APIGroup) {
-			return false
-		}
-	}
-	dry := r.URL.Query()["dryRun"]
-	return len(dry) != 1 || dry[0] != metav1.DryRunAll
 }
 
 // unauthorized answers like the API server (k8s.io/apiserver/pkg/endpoints/filters.Unauthorized).

@@ -20,8 +20,10 @@ import (
 	authenticationv1 "k8s.io/api/authentication/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/authentication/authenticator"
 	"k8s.io/apiserver/pkg/authentication/token/tokenfile"
 	"k8s.io/client-go/kubernetes"
@@ -116,16 +118,45 @@ func TestOnlyTheAdministratorIsLetIn(t *testing.T) {
 	}
 }
 
+// loadPast has something that can be changed: a ConfigMap, and a Pod with a budget that an eviction draws on.
+func loadPast(t *testing.T, server *apiserver.Server) {
+	t.Helper()
+	const spec = `"spec":{"selector":{"matchLabels":{"app":"p"}},"minAvailable":0}`
+	var past []apiserver.Recorded
+	for _, o := range []struct{ group, version, resource, name, rest string }{
+		{"", "v1", "configmaps", "old", `"data":{"k":"v"}`},
+		{"", "v1", "pods", "p", `"spec":{"containers":[{"name":"c","image":"i"}]},"status":{"phase":"Running","conditions":[{"type":"Ready","status":"True"}]}`},
+		{"policy", "v1", "poddisruptionbudgets", "p", spec + `,"status":{"disruptionsAllowed":1,"currentHealthy":1,"desiredHealthy":0,"expectedPods":1}`},
+	} {
+		past = append(past, apiserver.Recorded{
+			GroupVersionResource: schema.GroupVersionResource{Group: o.group, Version: o.version, Resource: o.resource},
+			Object:               []byte(`{"metadata":{"name":"` + o.name + `","namespace":"default","uid":"u-` + o.resource + `","resourceVersion":"100","labels":{"app":"p"}},` + o.rest + `}`),
+		})
+	}
+	if err := server.Load(t.Context(), past); err != nil {
+		t.Fatal(err)
+	}
+}
+
 func TestReadOnly(t *testing.T) {
-	server, l := open(t, apiserver.Options{})
+	server, l := open(t, apiserver.Options{ReadOnly: "this is the past"})
 	access, err := NewAccess("127.0.0.1")
 	if err != nil {
 		t.Fatal(err)
 	}
-	f := start(t, server, l, Options{Access: access, ReadOnly: "this is the past"})
+	loadPast(t, server)
+	f := start(t, server, l, Options{Access: access})
 	client := kubernetes.NewForConfigOrDie(adminConfig(t, access, f.URL()))
 	core, ctx := client.CoreV1(), t.Context()
 	cm := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "a", Namespace: "default"}}
+	// Of a deletion, what the body says goes before the query.
+	remove := func(query, body string) error {
+		return core.RESTClient().Delete().AbsPath("/api/v1/namespaces/default/configmaps/old").Param("dryRun", query).
+			SetHeader("Content-Type", "application/json").Body([]byte(body)).Do(ctx).Error()
+	}
+	evict := func(o metav1.DeleteOptions) error {
+		return core.Pods("default").EvictV1(ctx, &policyv1.Eviction{ObjectMeta: metav1.ObjectMeta{Name: "p"}, DeleteOptions: &o})
+	}
 	before := server.Store().Snapshot()
 	for verb, try := range map[string]func() error{
 		"create": func() error { _, err := core.ConfigMaps("default").Create(ctx, cm, metav1.CreateOptions{}); return err },
@@ -134,7 +165,9 @@ func TestReadOnly(t *testing.T) {
 			_, err := core.Namespaces().Patch(ctx, "default", "application/merge-patch+json", []byte(`{}`), metav1.PatchOptions{})
 			return err
 		},
-		"delete": func() error { return core.Namespaces().Delete(ctx, "default", metav1.DeleteOptions{}) },
+		"delete that looks like a dry run": func() error { return remove("All", `{"kind":"DeleteOptions","apiVersion":"v1"}`) },
+		"evict":                            func() error { return evict(metav1.DeleteOptions{}) },
+		"delete":                           func() error { return core.Namespaces().Delete(ctx, "default", metav1.DeleteOptions{}) },
 		"deletecollection": func() error {
 			return core.ConfigMaps("default").DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{})
 		},
@@ -149,11 +182,27 @@ func TestReadOnly(t *testing.T) {
 			t.Errorf("%s: %v, want 405", verb, err)
 		}
 	}
+	all := []string{metav1.DryRunAll}
+	for verb, try := range map[string]func() error{
+		"create": func() error {
+			_, err := core.ConfigMaps("default").Create(ctx, cm, metav1.CreateOptions{DryRun: all})
+			return err
+		},
+		"delete": func() error {
+			return core.ConfigMaps("default").Delete(ctx, "old", metav1.DeleteOptions{DryRun: all})
+		},
+		"delete without a body": func() error { return remove("All", "") },
+		"deletecollection": func() error {
+			return core.ConfigMaps("default").DeleteCollection(ctx, metav1.DeleteOptions{DryRun: all}, metav1.ListOptions{})
+		},
+		"evict": func() error { return evict(metav1.DeleteOptions{DryRun: all}) },
+	} {
+		if err := try(); err != nil {
+			t.Errorf("%s as a dry run: %v", verb, err)
+		}
+	}
 	if !server.Store().Snapshot().Equal(before) {
 		t.Error("the world has changed")
-	}
-	if _, err := core.ConfigMaps("default").Create(ctx, cm, metav1.CreateOptions{DryRun: []string{"All"}}); err != nil {
-		t.Errorf("a dry run: %v", err)
 	}
 	review := &authorizationv1.SelfSubjectAccessReview{Spec: authorizationv1.SelfSubjectAccessReviewSpec{
 		ResourceAttributes: &authorizationv1.ResourceAttributes{Verb: "get", Resource: "pods"},

@@ -34,6 +34,20 @@ func HintFrom(ctx context.Context) Hint {
 	return h
 }
 
+type refusalKey struct{}
+
+// WithRefusal has every write that is made with the returned context fail with err, before anything comes of it.
+// Dry runs are no writes: the registry answers them without the store.
+func WithRefusal(ctx context.Context, err error) context.Context {
+	return context.WithValue(ctx, refusalKey{}, err)
+}
+
+// RefusalFrom returns what writes with ctx fail with; nil: they do not.
+func RefusalFrom(ctx context.Context) error {
+	err, _ := ctx.Value(refusalKey{}).(error)
+	return err
+}
+
 // Client says who is at the other end of a request. A request with a Client is external.
 type Client struct {
 	UserAgent string

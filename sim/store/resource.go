@@ -256,6 +256,9 @@ func (r *resource) Create(ctx context.Context, key string, obj, out runtime.Obje
 	if v, err := r.versioner.ObjectResourceVersion(obj); err == nil && v != 0 {
 		return storage.ErrResourceVersionSetOnCreate
 	}
+	if err := RefusalFrom(ctx); err != nil {
+		return err
+	}
 	// Asked first, so that a refused create costs no encoding.
 	if e, _ := r.get(k); e != nil {
 		return storage.NewKeyExistsError(k, 0)
@@ -284,6 +287,9 @@ func (r *resource) Delete(ctx context.Context, key string, out runtime.Object, p
 	}
 	if opts.ExpectTransformOrDecodeError {
 		return r.deleteUnreadable(ctx, k, validate)
+	}
+	if err := RefusalFrom(ctx); err != nil {
+		return err
 	}
 	for {
 		e, _ := r.get(k)
@@ -327,6 +333,9 @@ func (r *resource) GuaranteedUpdate(ctx context.Context, key string, out runtime
 	}
 	if _, err := conversion.EnforcePtr(out); err != nil {
 		return fmt.Errorf("unable to convert output object to pointer: %w", err)
+	}
+	if err := RefusalFrom(ctx); err != nil {
+		return err
 	}
 	for {
 		before, _ := r.get(k)

@@ -69,6 +69,9 @@ func (r *resource) deleteUnreadable(ctx context.Context, key string, validate st
 			return storage.NewInvalidObjError(key, "unsafe deletion is not allowed because the object is decodable from storage")
 		}
 		if err := validate(ctx, nil); err != nil {
+			return err // a dry run's too
+		}
+		if err := RefusalFrom(ctx); err != nil {
 			return err
 		}
 		if r.remove(ctx, key, e) != nil {
