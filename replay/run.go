@@ -224,7 +224,9 @@ func (r *run) ended(op *Operator, exit process.Exit) OperatorResult {
 
 // serve starts the API server in the state in which the operator found the cluster.
 func (r *run) serve(ctx context.Context) error {
-	r.gateway = newGateway(fault.NewMachine(r.o.Plan, fault.Options{Operator: r.ops[0].Name}), newHints(r.script.Writes), r.decide)
+	stored := func(group, resource string) (version, kind string) { return r.server.Stored(group, resource) }
+	machine := fault.NewMachine(r.o.Plan, fault.Options{Operator: r.ops[0].Name, Stored: stored})
+	r.gateway = newGateway(machine, newHints(r.script.Writes), r.decide)
 	o := r.o.server()
 	o.Seed, o.Clock, o.Gate = r.o.Plan.Seed, r.clock.Now, r.gateway
 	s, err := apiserver.New(ctx, o)

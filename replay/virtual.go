@@ -95,7 +95,7 @@ func (v *virtualRun) serve() error {
 		Process: func(q *http.Request) string { return front.ProcessOf(q) },
 		User:    func(q *http.Request) string { return q.Header.Get("X-Remote-User") },
 	})
-	v.machine = fault.NewMachine(v.o.Plan, fault.Options{Operator: v.ops[0].Name})
+	v.machine = fault.NewMachine(v.o.Plan, fault.Options{Operator: v.ops[0].Name, Stored: v.server.Stored})
 	v.breaker.count(v.machine)
 	known := newHints(v.script.Writes)
 	v.door = front.New(front.Options{

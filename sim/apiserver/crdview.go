@@ -33,6 +33,28 @@ func newCRDView(world *store.Store) *crdView {
 	return &crdView{world: world, seen: map[string]*apiextensions.CustomResourceDefinition{}, index: cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{})}
 }
 
+// Stored says in which version a custom resource is stored, and of which kind it is; both are "" where there is no such
+// CRD.
+func (s *Server) Stored(group, resource string) (version, kind string) {
+	crds, err := s.world.Objects(crdGR)
+	if err != nil {
+		return "", ""
+	}
+	for _, o := range crds {
+		crd := o.(*apiextensions.CustomResourceDefinition)
+		if crd.Spec.Group != group || crd.Spec.Names.Plural != resource {
+			continue
+		}
+		for _, v := range crd.Spec.Versions {
+			if v.Storage {
+				version = v.Name
+			}
+		}
+		return version, crd.Spec.Names.Kind
+	}
+	return "", ""
+}
+
 // crdChange is what became of a CRD since it was looked at last; one side is nil for a new or deleted one.
 type crdChange struct {
 	before, after *apiextensionsv1.CustomResourceDefinition

@@ -85,7 +85,7 @@ func newWorld(b *Base, o Options) (*World, error) {
 			Now: w.sup.Now, Process: front.ProcessOf,
 			User: func(q *http.Request) string { return q.Header.Get("X-Remote-User") },
 		}),
-		Faults: fault.NewMachine(o.Plan, fault.Options{Operator: o.Operator}),
+		Faults: fault.NewMachine(o.Plan, fault.Options{Operator: o.Operator, Stored: b.Server.Stored}),
 	})
 	w.Network.Door = w.Door
 	w.AddSource(w.Door)

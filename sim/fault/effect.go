@@ -15,6 +15,9 @@ type Effect struct {
 	Actions []Action
 }
 
+// release has the events that a hold kept looked at again, if it has ended.
+func (fx *Effect) release(ended bool) { fx.Released = fx.Released || ended }
+
 // Deadline has Expire called for a rule after a time.
 type Deadline struct {
 	Rule  int

@@ -67,68 +67,32 @@ func parseHold(f *fields) (Fault, error) {
 	return h, nil
 }
 
-// holdRule is a Hold in one run. It goes waiting → holding → over.
+// holdRule is a Hold in one run.
 type holdRule struct {
 	base
 	*Hold
 	from   counter
-	until  trigger
-	state  holdState
+	course course
 	missed bool // the event came when the hold was over
 }
 
-type holdState int
-
-const (
-	waiting holdState = iota
-	holding
-	over
-)
-
 func (h *Hold) rule(b base) rule {
-	return &holdRule{base: b, Hold: h, from: counter{sel: h.From}, until: newTrigger(Moment{Call: h.Until})}
+	return &holdRule{base: b, Hold: h, from: counter{sel: h.From}, course: newCourse(h.Until, h.For)}
 }
 
-func (r *holdRule) arrive(c Call, v *Verdict) {
-	if r.Until == (Selector{}) || r.state == over {
-		return
-	}
-	// Without a number, until means the first such call after the hold began; till then they are only counted.
-	if r.Until.N > 0 || r.state == holding {
-		r.until.arrive(c, v.Ticket)
-		return
-	}
-	r.until.count.call(c)
-}
+func (r *holdRule) arrive(c Call, v *Verdict) { r.course.arrive(c, v.Ticket) }
 
-func (r *holdRule) done(t Ticket, fx *Effect) {
-	if r.until.done(t) && r.state != over {
-		// The moment may come before the event does; then there is nothing to hold any more.
-		r.end(fx)
-	}
-}
+func (r *holdRule) done(t Ticket, fx *Effect) { fx.release(r.course.done(t)) }
 
-// dropped: the call that was waited for did not come to be. Of those without a number another one will do.
-func (r *holdRule) dropped(t Ticket, fx *Effect) {
-	if r.until.ticket == t && r.state != over && r.Until.N > 0 {
-		r.until.passed = true
-		r.end(fx)
-	}
-	r.until.dropped(t)
-}
+func (r *holdRule) dropped(t Ticket, fx *Effect) { fx.release(r.course.dropped(t)) }
 
-func (r *holdRule) expire(_ int, fx *Effect) { r.end(fx) }
-
-func (r *holdRule) end(fx *Effect) {
-	fx.Released = fx.Released || r.state == holding
-	r.state = over
-}
+func (r *holdRule) expire(_ int, fx *Effect) { fx.release(r.course.end()) }
 
 func (r *holdRule) deliver(e Event, d *Delivery) {
 	if !matchResource(r.Watch, e.Group, e.Resource) || !matchClient(r.Client, e.Client, r.m.operator) {
 		return
 	}
-	switch r.state {
+	switch r.course.phase {
 	case over:
 		if r.struck == 0 && r.From != (Selector{}) && r.from.event(e) {
 			r.missed = true
@@ -138,11 +102,8 @@ func (r *holdRule) deliver(e Event, d *Delivery) {
 		if r.From != (Selector{}) && !r.from.event(e) {
 			return
 		}
-		r.state = holding
-		if r.For > 0 {
-			r.expect(&d.Effect, 0, r.For, "a hold ends")
-		}
-	case holding:
+		r.course.start(&r.base, &d.Effect, 0, "a hold ends")
+	case lasting:
 	}
 	d.Held = true
 	if d.again && r.struck > 0 {
@@ -154,8 +115,6 @@ func (r *holdRule) deliver(e Event, d *Delivery) {
 
 func (r *holdRule) report() (unmet []Unmatched) {
 	switch {
-	case r.struck > 0 && r.state == holding && r.For > 0:
-		unmet = append(unmet, r.unfinished("for", r.For, notOver))
 	case r.struck > 0:
 	case r.missed:
 		return []Unmatched{r.unmet("from", r.From, r.from.seen,
@@ -165,8 +124,5 @@ func (r *holdRule) report() (unmet []Unmatched) {
 	default:
 		unmet = append(unmet, r.unmet("watch", word(r.Watch), 0, ""))
 	}
-	if r.Until != (Selector{}) {
-		unmet = append(unmet, r.until.unmatched(&r.base, "until")...)
-	}
-	return unmet
+	return append(unmet, r.course.unmatched(&r.base)...)
 }

@@ -41,8 +41,8 @@ type Verdict struct {
 	Before []Action
 	// Refusal replaces the call's answer; nil for none. The call is executed first when Refusal.Committed.
 	Refusal *Refusal
-	// Edit, if set, changes the body of the API server's own answer, which is JSON, when its code is 200.
-	Edit func(body []byte) []byte
+	// Edit, if set, changes the API server's own answer when its code is 200; see Edit.
+	Edit Edit
 	// Rules are the one-line forms of the faults that had their way.
 	Rules []string
 
@@ -158,12 +158,16 @@ func (b *base) closed(string)            {}
 type Options struct {
 	// Operator is the process that a plan calls "operator".
 	Operator string
+	// Stored says in which version custom resources are stored, and of which kind they are; both are "" where it is
+	// not known. A conversion webhook's refusal names them. nil knows none.
+	Stored func(group, resource string) (version, kind string)
 }
 
 // Machine is a plan in one run. It is not safe for concurrent use.
 type Machine struct {
 	seed     uint64
 	operator string
+	stored   func(group, resource string) (version, kind string)
 	rules    []rule
 	watchers []*Watcher
 	tickets  Ticket
@@ -173,7 +177,10 @@ type Machine struct {
 
 // NewMachine makes the state of PLAN for one run.
 func NewMachine(p *Plan, o Options) *Machine {
-	m := &Machine{seed: p.Seed, operator: o.Operator, draws: map[string]uint64{}, heads: map[string]int64{}}
+	if o.Stored == nil {
+		o.Stored = func(string, string) (string, string) { return "", "" }
+	}
+	m := &Machine{seed: p.Seed, operator: o.Operator, stored: o.Stored, draws: map[string]uint64{}, heads: map[string]int64{}}
 	for i, f := range p.Faults {
 		m.rules = append(m.rules, f.rule(newBase(f, i, m)))
 	}

@@ -51,12 +51,12 @@ func parseMerge(f *fields) (Fault, error) {
 	return m, nil
 }
 
-// mergeRule is a Merge in one run. It goes waiting → holding → over.
+// mergeRule is a Merge in one run.
 type mergeRule struct {
 	base
 	*Merge
 	from, to counter
-	state    holdState
+	phase    phase
 	began    int64           // resourceVersion of the first event
 	held     map[string]bool // streams that wait before it
 }
@@ -70,14 +70,14 @@ func (r *mergeRule) means(e Event) bool {
 }
 
 func (r *mergeRule) deliver(e Event, d *Delivery) {
-	if r.state == over || !r.means(e) {
+	if r.phase == over || !r.means(e) {
 		return
 	}
 	// The stream that waits here may be one that was resumed.
-	if r.state == waiting && r.from.event(e) {
-		r.state, r.began = holding, e.ResourceVersion
+	if r.phase == waiting && r.from.event(e) {
+		r.phase, r.began = lasting, e.ResourceVersion
 	}
-	if r.state == holding && e.ResourceVersion >= r.began {
+	if r.phase == lasting && e.ResourceVersion >= r.began {
 		r.held[e.Stream] = true
 		d.Held, d.Ahead = true, true
 		d.Rules = append(d.Rules, r.line)
@@ -87,30 +87,30 @@ func (r *mergeRule) deliver(e Event, d *Delivery) {
 
 func (r *mergeRule) behind(e Event, fx *Effect) {
 	// Without a number, to means the first such event after from.
-	if r.state == over || !r.means(e) || r.To.N == 0 && (r.state != holding || e.ResourceVersion <= r.began) {
+	if r.phase == over || !r.means(e) || r.To.N == 0 && (r.phase != lasting || e.ResourceVersion <= r.began) {
 		return
 	}
-	if !r.to.event(e) || r.state != holding {
+	if !r.to.event(e) || r.phase != lasting {
 		return
 	}
-	r.state = over
+	r.phase = over
 	streams := r.held
 	r.act(fx, Action{Do: DoCut, Gone: true, cut: func(e Event) bool { return streams[e.Stream] }})
 }
 
 func (r *mergeRule) closed(stream string) {
-	if r.state == holding {
+	if r.phase == lasting {
 		delete(r.held, stream)
 	}
 }
 
 func (r *mergeRule) report() []Unmatched {
 	switch {
-	case r.state == waiting && r.to.seen >= max(r.To.N, 1) && r.To.N > 0:
+	case r.phase == waiting && r.to.seen >= max(r.To.N, 1) && r.To.N > 0:
 		return []Unmatched{r.unmet("to", r.To, 0, "came before from "+quote(r.From.String()))}
-	case r.state == waiting:
+	case r.phase == waiting:
 		return []Unmatched{r.unmet("from", r.From, r.from.seen, "")}
-	case r.state == holding:
+	case r.phase == lasting:
 		return []Unmatched{r.unmet("to", r.To, r.to.seen, "")}
 	}
 	return nil

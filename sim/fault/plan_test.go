@@ -231,9 +231,17 @@ func TestUnserveDiscovery(t *testing.T) {
 			`{"items":[{"metadata":{"name":"a.io"},"versions":[{"resources":[{"resource":"ys"}],"version":"v1"}]}],"kind":"APIGroupDiscoveryList"}`,
 		},
 		{
-			"unserve: {version: v1}", "/api", `{"kind":"APIGroupDiscoveryList","items":[{"metadata":{},"versions":[{"version":"v1","resources":[{"resource":"pods"}]}]}]}`,
-			`{"items":[],"kind":"APIGroupDiscoveryList"}`,
+			"unserve: {version: v1, resource: xs}", "/api", `{"kind":"APIGroupDiscoveryList","items":[{"metadata":{},"versions":[{"version":"v1","resources":[{"resource":"xs"},{"resource":"ys"}]}]}]}`,
+			`{"items":[{"metadata":{},"versions":[{"resources":[{"resource":"ys"}],"version":"v1"}]}],"kind":"APIGroupDiscoveryList"}`,
 		},
+		{"unserve: {version: v2}", "/api", `{"kind":"APIVersions","versions":["v1","v2"]}`, `{"kind":"APIVersions","versions":["v1"]}`},
+		{"unserve: {version: v1, resource: xs}", "/api", `{"kind":"APIVersions","versions":["v1"]}`, `{"kind":"APIVersions","versions":["v1"]}`},
+		{"unserve: {version: a.io/v1}", "/api", `{"kind":"APIVersions","versions":["v1"]}`, `{"kind":"APIVersions","versions":["v1"]}`},
+		// Nothing is left of these.
+		{"unserve: {version: v1}", "/api", `{"kind":"APIGroupDiscoveryList","items":[{"metadata":{},"versions":[{"version":"v1","resources":[{"resource":"xs"}]}]}]}`, ""},
+		{"unserve: {version: v1}", "/api", `{"kind":"APIVersions","versions":["v1"]}`, ""},
+		{"unserve: {version: a.io/v1}", "/apis/a.io", `{"kind":"APIGroup","name":"a.io","versions":[{"version":"v1"}]}`, ""},
+		{"unserve: {version: a.io/v1, resource: xs}", "/apis/a.io/v1", `{"kind":"APIResourceList","resources":[{"name":"xs"},{"name":"xs/status"}]}`, ""},
 		{"unserve: {version: a.io/v1}", "/apis", `no JSON`, `no JSON`},
 	} {
 		f, err := ParseFault(c.fault)
@@ -245,8 +253,35 @@ func TestUnserveDiscovery(t *testing.T) {
 			t.Errorf("%s: %s is not edited", c.fault, c.path)
 			continue
 		}
-		if got := string(v.Edit([]byte(c.doc))); got != c.want {
+		switch got, found := v.Edit([]byte(c.doc)); {
+		case found != (c.want != ""):
+			t.Errorf("%s: %s: something is left is %t: %s", c.fault, c.path, found, got)
+		case found && string(got) != c.want:
 			t.Errorf("%s: %s becomes\n%s\nwant\n%s", c.fault, c.path, got, c.want)
+		}
+	}
+}
+
+// TestConversionRefusal: the answer is the API server's: an error without a Status of its own, which says what was to be
+// converted: what a create brings, else what is stored.
+func TestConversionRefusal(t *testing.T) {
+	f, err := ParseFault(`webhook: {request: "* cups.example.com", conversion: true, fails: timeout}`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := NewMachine(&Plan{Faults: []Fault{f}}, Options{Stored: func(group, resource string) (string, string) {
+		if group != "example.com" || resource != "cups" {
+			t.Errorf("asked for %s.%s", resource, group)
+		}
+		return "v1", "Cup"
+	}})
+	for verb, version := range map[string]string{"create": "v2", "get": "v1", "update": "v1"} {
+		v := m.Arrive(Call{Client: "op", Verb: verb, Group: "example.com", Version: "v2", Resource: "cups", Name: "a"})
+		_, _, body := v.Refusal.Answer()
+		want := `{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure","message":"conversion webhook for example.com/` + version +
+			`, Kind=Cup failed: Post \"https://webhook.default.svc:443/?timeout=30s\": context deadline exceeded","code":500}` + "\n"
+		if string(body) != want {
+			t.Errorf("%s: %s\nwant %s", verb, body, want)
 		}
 	}
 }
@@ -271,6 +306,19 @@ func TestSchemaDemands(t *testing.T) {
 		if err != nil || string(got) != want {
 			t.Errorf("%s: %v\n%s\nwant\n%s", c.demand, err, got, want)
 		}
+	}
+}
+
+// TestSchemaKeepsNumbers: what the fault does not change stays as it was, numbers that no float64 holds included.
+func TestSchemaKeepsNumbers(t *testing.T) {
+	const crd = `{"spec":{"versions":[{"schema":{"openAPIV3Schema":{"properties":{"at":{"maximum":9223372036854775807,"minimum":-9007199254740993,"type":"integer"},"size":{"type":"integer"}}}}}]}}`
+	f, err := ParseFault("schema: {crd: a.b, field: size, minimum: 1, at: 1s}")
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := f.(*Schema).alter([]byte(crd))
+	if want := strings.Replace(crd, `"size":{`, `"size":{"minimum":1,`, 1); err != nil || string(got) != want {
+		t.Errorf("%v\n%s\nwant\n%s", err, got, want)
 	}
 }
 

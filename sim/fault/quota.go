@@ -60,9 +60,9 @@ func (q *Quota) rule(b base) rule {
 }
 
 func (r *quotaRule) arrive(c Call, v *Verdict) {
-	hit := r.count.call(c)
 	// Objects outside of namespaces have no quota.
-	if !r.arrived(c, v.Ticket) || !hit || c.Namespace == "" || !matchClient(r.Client, c.Client, r.m.operator) || v.Refusal != nil {
+	hit := c.Namespace != "" && matchClient(r.Client, c.Client, r.m.operator) && r.count.call(c)
+	if !r.arrived(c, v.Ticket) || !hit || v.Refusal != nil {
 		return
 	}
 	name, what := r.Name, "count/"+c.groupResource().String()

@@ -27,6 +27,16 @@ type Refusal struct {
 	Committed bool
 }
 
+// Edit changes an answer of discovery. The API server is to be asked for it in JSON, and whether or not the client has
+// a copy (If-None-Match): that is of another text. found is false when nothing is left of it, so that the path is not
+// served.
+type Edit func(body []byte) (edited []byte, found bool)
+
+// NotServed is how the API server answers a path that it does not serve.
+func NotServed() *Refusal {
+	return &Refusal{Status: &metav1.Status{Code: http.StatusNotFound}, Text: "404 page not found"}
+}
+
 // Lost says that the client gets no answer.
 func (r *Refusal) Lost() bool { return r.Status == nil }
 

@@ -135,8 +135,8 @@ func (r *schemaRule) report() []Unmatched { return r.moment.unmatched(&r.base, "
 
 // alter changes the CRD's text. Each of its versions that has the field gets the demand.
 func (s *Schema) alter(crd []byte) ([]byte, error) {
-	var doc map[string]any
-	if err := json.Unmarshal(crd, &doc); err != nil {
+	doc, err := decode(crd)
+	if err != nil {
 		return nil, err
 	}
 	spec, _ := doc["spec"].(map[string]any)

@@ -52,15 +52,15 @@ const (
 // spanRule is a rule that has its way with calls for a Span. Its owner embeds it and calls arrived.
 type spanRule struct {
 	base
-	span      Span
-	at, until trigger
-	state     holdState
+	span   Span
+	at     trigger
+	course course
 }
 
 func newSpanRule(b base, s Span) spanRule {
-	r := spanRule{base: b, span: s, at: newTrigger(s.At), until: newTrigger(Moment{Call: s.Until})}
+	r := spanRule{base: b, span: s, at: newTrigger(s.At), course: newCourse(s.Until, s.For)}
 	if s.At == (Moment{}) {
-		r.state, r.at.passed = holding, true
+		r.course.phase, r.at.passed = lasting, true
 	}
 	return r
 }
@@ -73,45 +73,35 @@ func (r *spanRule) begin(fx *Effect) {
 	r.at.begin(fx, r.deadline(spanBegins, 0, r.line))
 }
 
-func (r *spanRule) start(fx *Effect) {
-	r.state = holding
-	if r.span.For > 0 {
-		r.expect(fx, spanEnds, r.span.For, "the end of "+r.line)
-	}
-}
+func (r *spanRule) start(fx *Effect) { r.course.start(&r.base, fx, spanEnds, "the end of "+r.line) }
 
 // arrived says whether the state lasts when a call arrives.
 func (r *spanRule) arrived(c Call, t Ticket) bool {
-	lasts := r.state == holding
-	// Without a number, until means the first such call after the state began.
-	if r.span.Until != (Selector{}) && (r.span.Until.N > 0 || lasts) {
-		r.until.arrive(c, t)
-	}
+	lasts := r.course.phase == lasting
+	r.course.arrive(c, t)
 	r.at.arrive(c, t)
 	return lasts
 }
 
 func (r *spanRule) done(t Ticket, fx *Effect) {
-	if r.at.done(t) && r.state == waiting {
+	if r.at.done(t) && r.course.phase == waiting {
 		r.start(fx)
 	}
-	if r.until.done(t) {
-		r.state = over
-	}
+	r.course.done(t)
 }
 
 func (r *spanRule) dropped(t Ticket, _ *Effect) {
 	r.at.dropped(t)
-	r.until.dropped(t)
+	r.course.dropped(t)
 }
 
 func (r *spanRule) expire(stage int, fx *Effect) {
 	if stage == spanEnds {
-		r.state = over
+		r.course.end()
 		return
 	}
 	r.at.expired()
-	if r.state == waiting {
+	if r.course.phase == waiting {
 		r.start(fx)
 	}
 }
@@ -125,11 +115,5 @@ func (r *spanRule) unmatched(key, selector string) []Unmatched {
 	if r.struck == 0 {
 		unmet = append(unmet, Unmatched{Fault: r.line, Selector: key + " " + quote(selector), Detail: "met no call while it lasted"})
 	}
-	if r.span.For > 0 && r.state == holding {
-		unmet = append(unmet, r.unfinished("for", r.span.For, notOver))
-	}
-	if r.span.Until != (Selector{}) {
-		unmet = append(unmet, r.until.unmatched(&r.base, "until")...)
-	}
-	return unmet
+	return append(unmet, r.course.unmatched(&r.base)...)
 }

@@ -5,8 +5,6 @@ import (
 	"encoding/json"
 	"slices"
 	"strings"
-
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 // Unserve has a version of an API disappear, for good: its paths are not found (404), discovery does not list it, and
@@ -103,7 +101,7 @@ func (r *unserveRule) arrive(c Call, v *Verdict) {
 	default:
 		return
 	}
-	v.Refusal = &Refusal{Status: &metav1.Status{Code: 404}, Text: "404 page not found"}
+	v.Refusal = NotServed()
 	r.strike(&v.Rules)
 }
 
@@ -138,38 +136,60 @@ func (r *unserveRule) report() []Unmatched {
 	return []Unmatched{{Fault: r.line, Selector: "version " + quote(r.Version), Detail: "met no call after it had gone"}}
 }
 
-// edit takes what has gone out of a document of discovery, whichever of its four forms it has, after FIRST has.
-func (r *unserveRule) edit(path string, first func([]byte) []byte) func([]byte) []byte {
-	return func(body []byte) []byte {
+// edit takes what has gone out of a document of discovery, whichever of its five forms it has, after FIRST has.
+func (r *unserveRule) edit(path string, first Edit) Edit {
+	return func(body []byte) (edited []byte, found bool) {
 		if first != nil {
-			body = first(body)
+			if body, found = first(body); !found {
+				return nil, false
+			}
 		}
-		var doc map[string]any
-		d := json.NewDecoder(bytes.NewReader(body))
-		d.UseNumber()
-		if d.Decode(&doc) != nil {
-			return body
+		doc, err := decode(body)
+		if err != nil {
+			return body, true
 		}
+		left := true
 		switch doc["kind"] {
+		case "APIVersions":
+			left = r.coreVersions(doc)
 		case "APIGroupList":
 			each(doc, "groups", r.apiGroup)
 		case "APIGroup":
-			r.apiGroup(doc)
+			left = r.apiGroup(doc)
 		case "APIResourceList":
 			if path == r.path() {
-				each(doc, "resources", func(m map[string]any) bool { return !r.names(m["name"]) })
+				left = len(each(doc, "resources", func(m map[string]any) bool { return !r.names(m["name"]) })) > 0
 			}
 		case "APIGroupDiscoveryList":
-			each(doc, "items", r.discovery)
+			left = len(each(doc, "items", r.discovery)) > 0 || path != "/api"
 		default:
-			return body
+			return body, true
 		}
-		edited, err := json.Marshal(doc)
+		edited, err = json.Marshal(doc)
 		if err != nil {
-			return body
+			return body, true
 		}
-		return edited
+		return edited, left
 	}
+}
+
+// decode reads a JSON object and keeps its numbers as they are.
+func decode(text []byte) (doc map[string]any, err error) {
+	d := json.NewDecoder(bytes.NewReader(text))
+	d.UseNumber()
+	err = d.Decode(&doc)
+	return doc, err
+}
+
+// coreVersions edits the list of the core group's versions; false when nothing is left of it.
+func (r *unserveRule) coreVersions(m map[string]any) bool {
+	versions, _ := m["versions"].([]any)
+	if r.group != "" || r.Resource != "" {
+		return true
+	}
+	versions = slices.DeleteFunc(versions, func(v any) bool { return v == r.version })
+	m["versions"] = versions
+	return len(versions) > 0
 }
 
 // names says whether a resource of the version, or a subresource, goes.

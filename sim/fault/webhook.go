@@ -1,13 +1,13 @@
 package fault
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
 // Webhook has calls answered as the API server does when a webhook that it asks about them does not do its part. None
@@ -99,17 +99,18 @@ func (w *Webhook) rule(b base) rule {
 }
 
 func (r *webhookRule) arrive(c Call, v *Verdict) {
-	hit := c.Resource != "" && (r.Conversion || writes(c)) && r.count.call(c)
-	if !r.arrived(c, v.Ticket) || !hit || !matchClient(r.Client, c.Client, r.m.operator) || v.Refusal != nil {
+	asked := c.Resource != "" && (r.Conversion || writes(c)) && matchClient(r.Client, c.Client, r.m.operator)
+	hit := asked && r.count.call(c)
+	if !r.arrived(c, v.Ticket) || !hit || v.Refusal != nil {
 		return
 	}
-	v.Refusal = r.refuse(c)
+	v.Refusal = r.refuse(c, r.m.stored)
 	r.strike(&v.Rules)
 }
 
 // refuse says it in the words of k8s.io/apiserver/pkg/admission/plugin/webhook (errors, util/webhook) and of
 // k8s.io/apiextensions-apiserver/pkg/apiserver/conversion.
-func (w *Webhook) refuse(c Call) *Refusal {
+func (w *Webhook) refuse(c Call, stored func(group, resource string) (version, kind string)) *Refusal {
 	name := w.Name
 	if name == "" {
 		name = "webhook.example.com"
@@ -132,13 +133,27 @@ func (w *Webhook) refuse(c Call) *Refusal {
 	}
 	why = fmt.Sprintf("Post \"https://webhook.default.svc:443/?timeout=%s\": %s", limit, why)
 	r := refusalOf(apierrors.NewInternalError(fmt.Errorf("failed calling webhook %q: failed to call webhook: %s", name, why)))
-	if w.Conversion {
-		r = refusalOf(apierrors.NewInternalError(errors.New("conversion webhook for " + c.groupResource().String() + " failed: " + why)))
+	if w.Conversion { // this error has no Status of its own: no reason, no details (responsewriters.ErrorToAPIStatus)
+		r = refusalOf(&apierrors.StatusError{ErrStatus: metav1.Status{
+			Status: metav1.StatusFailure, Code: 500, Message: fmt.Sprintf("conversion webhook for %s failed: %s", converted(c, stored), why),
+		}})
 	}
 	if w.Fails == "timeout" {
 		r.Wait = limit
 	}
 	return r
+}
+
+// converted is what a conversion webhook would have been given: what a create brings, else what is stored.
+func converted(c Call, stored func(group, resource string) (version, kind string)) schema.GroupVersionKind {
+	version, kind := stored(c.Group, c.Resource)
+	if kind == "" {
+		kind = c.Resource
+	}
+	if c.Verb == "create" || version == "" {
+		version = c.Version
+	}
+	return schema.GroupVersionKind{Group: c.Group, Version: version, Kind: kind}
 }
 
 func (r *webhookRule) report() []Unmatched { return r.unmatched("request", r.Request.String()) }

@@ -23,7 +23,8 @@ type exchange struct {
 	out     *sink // what the record lets through
 	call    fault.Call
 	verdict fault.Verdict
-	reached bool // the API server has it
+	reached bool   // the API server has it
+	copied  string // what the client says that it has of an answer which is edited
 
 	vanished bool          // nobody waits for its answer
 	life     time.Duration // of a watch
@@ -86,6 +87,10 @@ func (d *Door) run(e *exchange) error {
 	}
 	var m wire.Handover
 	if instead := e.verdict.Refusal; instead == nil || instead.Committed {
+		if e.verdict.Edit != nil {
+			e.copied = e.x.Request.Header.Get("If-None-Match")
+			whole(e.x.Request)
+		}
 		hint, done := d.o.Prepare(e.call, e.x.Request)
 		ctx := store.WithHint(store.WithPuller(d.turn.With(context.Background()), e), hint)
 		ctx = store.WithClient(ctx, store.Client{UserAgent: e.x.Request.UserAgent(), User: e.link.client.User, Process: e.link.client.Process})
@@ -115,8 +120,7 @@ func (d *Door) ran(e *exchange, m wire.Handover) error {
 		}
 		latency += instead.Wait
 	} else if edit := e.verdict.Edit; edit != nil && m.Code == http.StatusOK {
-		m.Body = edit(m.Body)
-		m.Header.Del("Etag") // of the document as it was
+		m = edited(m, edit, e.copied)
 	}
 	d.Committed()
 	if e.unwanted() {
