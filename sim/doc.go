@@ -4,8 +4,8 @@
 // event that may be delivered, an outsider's change, a fault. It is stepped by its caller and never
 // runs by itself:
 //
-//	w := sim.New(sim.Options{Seed: 7, Start: start, Processes: procs})
-//	w.At(start.Add(time.Second), sim.Item{Lane: "script", Kind: "outsider", Subject: "create demo/a", Apply: create})
+//	w := sim.New(sim.Options{Seed: 7, Processes: procs})
+//	w.After(time.Second, sim.Item{Lane: "script", Kind: "outsider", Subject: "create demo/a", Apply: create})
 //	for {
 //		step, err := w.Step(ctx)
 //		if errors.Is(err, sim.ErrQuiet) || errors.Is(err, sim.ErrLimit) { break }

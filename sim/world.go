@@ -71,8 +71,7 @@ type World struct {
 	steps   int64
 }
 
-// New makes a world with an empty agenda. From the first one on this process collects its garbage less often, unless
-// GOGC is set.
+// New makes a world with an empty agenda.
 func New(o Options) *World {
 	if o.MaxItems == 0 {
 		o.MaxItems = 1_000_000

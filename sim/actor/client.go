@@ -10,6 +10,8 @@ import (
 	"net/url"
 	"strings"
 	"sync"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 // client speaks to the run's API server.
@@ -35,6 +37,12 @@ func (a answer) message() string {
 		return s
 	}
 	return http.StatusText(a.code)
+}
+
+// reason is why it was refused. Two refusals may share a code: a create's 409 may be a Conflict as well, of a quota say.
+func (a answer) reason() metav1.StatusReason {
+	s, _ := a.object["reason"].(string)
+	return metav1.StatusReason(s)
 }
 
 // call makes one request. An error means that there was no answer.

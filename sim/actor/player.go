@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"slices"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/opreplay/opreplay/sim/store"
@@ -83,7 +84,7 @@ func (p *Player) create(ctx context.Context, s Step) (Outcome, error) {
 	switch {
 	case err != nil:
 		return Outcome{}, err
-	case a.code == http.StatusConflict:
+	case a.code == http.StatusConflict && a.reason() == metav1.StatusReasonAlreadyExists:
 		return p.taken(ctx, s)
 	case !a.ok():
 		return skipped("refused: %s", a.message()), nil

@@ -5,11 +5,14 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"slices"
 	"strings"
 	"testing"
 	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/opreplay/opreplay/sim/apiserver"
 )
@@ -117,6 +120,33 @@ func TestCreate(t *testing.T) {
 	}
 	if out := apply(t, nil, s); out != skipped("it exists already") {
 		t.Errorf("the second time: %+v", out)
+	}
+}
+
+// answering is an API server that refuses all writes in one way.
+type answering struct {
+	code   int32
+	reason metav1.StatusReason
+}
+
+func (a answering) RoundTrip(*http.Request) (*http.Response, error) {
+	w := httptest.NewRecorder()
+	w.WriteHeader(int(a.code))
+	err := json.NewEncoder(w).Encode(metav1.Status{Status: metav1.StatusFailure, Code: a.code, Reason: a.reason, Message: "no"})
+	return w.Result(), err
+}
+
+// TestCreateRefused: that a name is taken is one of the reasons of a 409.
+func TestCreateRefused(t *testing.T) {
+	s := Step{Ref: ref("", "configmaps", "refused"), Kind: Create, After: `{"metadata":{"name":"refused","namespace":"default"}}`}
+	for reason, want := range map[metav1.StatusReason]Outcome{
+		metav1.StatusReasonConflict:      skipped("refused: no"),
+		metav1.StatusReasonAlreadyExists: {Waiting, "it exists already, and is being deleted"}, // there is none
+	} {
+		p := NewPlayer(Options{Write: answering{http.StatusConflict, reason}, Read: server.Outsider(apiserver.Admin)})
+		if out, err := p.Apply(t.Context(), s); err != nil || out != want {
+			t.Errorf("%s: %+v %v, want %+v", reason, out, err, want)
+		}
 	}
 }
 

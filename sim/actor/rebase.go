@@ -137,7 +137,8 @@ func rebaseElements(before, after, current []any, id func(any) any) any {
 	return out
 }
 
-// MergePatch is the JSON merge patch (RFC 7386) that makes to of from; ok is false when there is nothing to do.
+// MergePatch is the JSON merge patch (RFC 7386) that makes to of from; ok is false when there is nothing to do. (That
+// of json-patch has all numbers pass through float64, which holds no large integer.)
 func MergePatch(from, to map[string]any) (patch map[string]any, ok bool) {
 	patch = map[string]any{}
 	for k := range from {

@@ -83,18 +83,17 @@ func TestDebugger(t *testing.T) {
 			p := w.start(name, nil)
 			for _, at := range []time.Duration{10 * time.Millisecond, 300 * time.Millisecond, time.Second} {
 				w.run(at, exited(p))
-				gone := make(<-chan error)
+				var gone <-chan error
 				if _, ended := p.Exited(); attach && !ended {
 					gone = debug(t, w, c, p)
 					stops++
 				}
 				w.run(50*time.Millisecond, exited(p)) // the world tries to go on meanwhile
-				select {
-				case err := <-gone:
-					if err != nil {
-						t.Fatal(err)
-					}
-				default:
+				if gone == nil {
+					continue
+				}
+				if err := <-gone; err != nil {
+					t.Fatal(err)
 				}
 			}
 			w.run(time.Hour, exited(p))
