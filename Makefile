@@ -7,7 +7,7 @@ GOLANGCI = go run github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
 GOFUMPT  = go run mvdan.cc/gofumpt@v0.12.0
 
 # The packages that link the API server: the race detector would compile it a second time.
-HEAVY_PATHS = sim/apiserver|sim/store|sim/front|sim/actor|sim/cluster|sim/conformance|replay|cmd|examples|e2e|sim/serve
+HEAVY_PATHS = sim/apiserver|sim/store|sim/front|sim/actor|sim/cluster|sim/internal|replay|cmd|examples|e2e|sim/serve
 HEAVY = $(shell go list ./... | grep -E '/($(HEAVY_PATHS))(/|$$)')
 LIGHT = $(shell go list ./... | grep -v -E '/($(HEAVY_PATHS))(/|$$)')
 CHECK = 100
@@ -84,8 +84,8 @@ peers: build control-plane ## controller-runtime's own specs on a real API serve
 
 .PHONY: conformance
 conformance: control-plane ## ask a real API server and ours OPERATIONS (10,000) things and compare; writes the table of docs/fidelity.md
-	go test ./sim/conformance -run '^TestConformance$$' -count=1 -v -timeout 180m -args \
-		-seed $(SEED) -operations $(OPERATIONS) -table ../../docs/fidelity.md
+	go test ./sim/internal/conformance -run '^TestConformance$$' -count=1 -v -timeout 180m -args \
+		-seed $(SEED) -operations $(OPERATIONS) -table ../../../docs/fidelity.md
 
 .PHONY: cross
 cross: ## build for macOS, Windows and arm64, where virtual time is not to be had (compiles everything for each)

@@ -11,10 +11,10 @@
 // The servers come in with the package's tests:
 //
 //	make conformance                                                        # 10,000 operations, and the table of docs/fidelity.md
-//	go test ./sim/conformance -v -args -operations 2000 -seed 7             # another run
-//	go test ./sim/conformance -v -args -operations 500 -only apply          # of one area
-//	go test ./sim/conformance -v -args -first 12 -operations 1 -shrink 200  # sequence 12 alone, made smaller
-//	go test ./sim/conformance -run TestConformance -v -args -sequence FILE     # one that failed, from a file
+//	go test ./sim/internal/conformance -v -args -operations 2000 -seed 7             # another run
+//	go test ./sim/internal/conformance -v -args -operations 500 -only apply          # of one area
+//	go test ./sim/internal/conformance -v -args -first 12 -operations 1 -shrink 200  # sequence 12 alone, made smaller
+//	go test ./sim/internal/conformance -run TestConformance -v -args -sequence FILE     # one that failed, from a file
 //
 // # What is asked
 //

@@ -177,10 +177,10 @@ func describe(t *testing.T, p *Pair, s *Sequence, outcomes []*Outcome) string {
 		if err := os.WriteFile(path, []byte(s.String()), 0o600); err != nil {
 			t.Error(err)
 		}
-		fmt.Fprintf(&b, "go test ./sim/conformance -run TestConformance -v -args -sequence %s\n", path)
+		fmt.Fprintf(&b, "go test ./sim/internal/conformance -run TestConformance -v -args -sequence %s\n", path)
 		return b.String()
 	}
-	fmt.Fprintf(&b, "to run it again, put these lines into a file: go test ./sim/conformance -run TestConformance -v -args -sequence FILE\n%s", s)
+	fmt.Fprintf(&b, "to run it again, put these lines into a file: go test ./sim/internal/conformance -run TestConformance -v -args -sequence FILE\n%s", s)
 	return b.String()
 }
 
@@ -245,7 +245,7 @@ func TestKnownDifferences(t *testing.T) {
 
 // TestPageListsKnownDifferences keeps docs/fidelity.md true; -table writes it.
 func TestPageListsKnownDifferences(t *testing.T) {
-	const file = "../../docs/fidelity.md"
+	const file = "../../../docs/fidelity.md"
 	page, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)
