@@ -83,7 +83,7 @@ func (p *printer) looked(l *analysis.Looked) {
 	span := "nothing"
 	if l.Records > 0 {
 		span = fmt.Sprintf("%s records in %s: %s watch events, %s requests, %s log lines; %s",
-			thousands(l.Records), duration(l.To.Sub(l.From)), thousands(l.Watch), thousands(l.Requests), thousands(l.Logs), plural(int(l.Objects), "object", "objects"))
+			Thousands(l.Records), duration(l.To.Sub(l.From)), Thousands(l.Watch), Thousands(l.Requests), Thousands(l.Logs), plural(int(l.Objects), "object", "objects"))
 	}
 	p.field("looked at", span)
 	if len(l.Processes) > 0 {
@@ -148,7 +148,7 @@ func uid(s string) string {
 func (p *printer) statistics(list []analysis.Statistic) {
 	rows, widths := make([][3]string, len(list)), [3]int{}
 	for i, s := range list {
-		rows[i] = [3]string{s.Name, value(s.Value, s.Unit), interval(s)}
+		rows[i] = [3]string{s.Name, Value(s.Value, s.Unit), Interval(s)}
 		for j, c := range rows[i] {
 			widths[j] = max(widths[j], utf8.RuneCountInString(c))
 		}
@@ -161,7 +161,8 @@ func (p *printer) statistics(list []analysis.Statistic) {
 	}
 }
 
-func interval(s analysis.Statistic) string {
+// Interval writes the bounds of a statistic with their confidence, "" where it has none.
+func Interval(s analysis.Statistic) string {
 	switch {
 	case s.Confidence == 0 && s.Unbounded:
 		return "at least"
@@ -173,8 +174,8 @@ func interval(s analysis.Statistic) string {
 	return fmt.Sprintf("%.0f %%: %s to %s", s.Confidence*100, bound(s.Low, s.Unit), bound(s.High, s.Unit))
 }
 
-// value writes a number with three digits that count.
-func value(v float64, unit string) string {
+// Value writes a number with three digits that count.
+func Value(v float64, unit string) string {
 	switch unit {
 	case "s":
 		return Seconds(v)
@@ -192,7 +193,7 @@ func value(v float64, unit string) string {
 func bound(v float64, unit string) string {
 	switch unit {
 	case "s", "share", "1/s":
-		return value(v, unit)
+		return Value(v, unit)
 	}
 	return digits(v)
 }
@@ -268,11 +269,11 @@ func plural(n int, one, many string) string {
 	if n == 1 {
 		return "1 " + one
 	}
-	return thousands(int64(n)) + " " + many
+	return Thousands(int64(n)) + " " + many
 }
 
-// thousands groups the digits of a number by commas.
-func thousands(n int64) string {
+// Thousands groups the digits of a number by commas.
+func Thousands(n int64) string {
 	s := strconv.FormatInt(n, 10)
 	for i := len(s) - 3; i > 0 && s[i-1] != '-'; i -= 3 {
 		s = s[:i] + "," + s[i:]

@@ -68,7 +68,7 @@ var columns = []string{
 	"group", "version", "resource", "namespace", "name", "uid", "resource_version", "generation",
 	"stream", "process", "type", "writer", "start", "user", "user_agent", "verb", "subresource", "path", "field_manager", "code", "reason", "stack_id", "reconcile_id",
 	"controller", "goid", "trigger", "outcome", "error", "requeue_after",
-	"pid", "tid", "kernel_stack_id", "weight", "kernel", "frames.function", "frames.file", "frames.line", "frames.inlined",
+	"pid", "tid", "kernel_stack_id", "weight", "kernel", "frames",
 	"kind", "address", "port", "fd", "errno", "count", "step", "subject", "rule",
 }
 
@@ -142,19 +142,20 @@ func (g *gathered) add(e event) {
 
 // watch notes each state of an object once, however many streams delivered it.
 func (g *gathered) watch(x *traces.WatchEvent) {
-	if x.Type == traces.Bookmark || x.Name == "" {
+	typ := traces.EventType(x.Type)
+	if typ == traces.Bookmark || x.Name == "" {
 		return
 	}
-	id := version{x.UID, x.ResourceVersion, x.Type}
-	if x.Type == traces.Sync { // which says what is, not what became
+	id := version{x.UID, x.ResourceVersion, typ}
+	if typ == traces.Sync { // which says what is, not what became
 		id.typ = traces.Added
 	}
-	if g.seen[id] || g.seen[version{x.UID, x.ResourceVersion, traces.Modified}] && x.Type == traces.Sync {
+	if g.seen[id] || g.seen[version{x.UID, x.ResourceVersion, traces.Modified}] && typ == traces.Sync {
 		return
 	}
 	g.seen[id] = true
 	g.versions.take(x)
-	g.add(event{x.Seq, x.TS, x.TS, g.lane("objects", objectName(&x.Identity)), eventKinds[x.Type], x.Writer})
+	g.add(event{x.Seq, x.TS, x.TS, g.lane("objects", objectName(&x.Identity)), eventKinds[typ], x.Writer})
 }
 
 // request notes a call on its process's lane. Watches last as long as their client: they are no calls to be slow.

@@ -63,7 +63,7 @@ func Write(ctx context.Context, w io.Writer, t *traces.Trace, r *analysis.Result
 		return err
 	}
 	p := newPage(g, r, d)
-	p.Live, p.CSS = o.Live, template.CSS(pageCSS)                                                           //nolint:gosec // ours
+	p.Live, p.CSS = o.Live, template.CSS(pageCSS) //nolint:gosec // ours
 	p.Policy = "default-src 'none'; img-src data:; style-src 'unsafe-inline'; script-src " + hashOf(echartsJS) + " " + hashOf(pageJS)
 	if o.Live {
 		p.Policy += "; connect-src 'self'"

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/http"
 	"strconv"
+	"strings"
 
 	"github.com/opreplay/opreplay/analysis"
 	"github.com/opreplay/opreplay/traces"
@@ -122,4 +123,9 @@ func lanesOf(f *analysis.Finding) []string {
 		names = append(names, f.Process)
 	}
 	return names
+}
+
+// heartbeat is whether an object changes by the clock alone.
+func heartbeat(name string) bool {
+	return strings.HasPrefix(name, "leases.coordination.k8s.io ") || strings.HasPrefix(name, "events ") || strings.HasPrefix(name, "events.events.k8s.io ")
 }

@@ -98,8 +98,8 @@ func boundOf(ms float64) int {
 
 // heat counts kernel events by what they were, over time.
 type heat struct {
-	Rows  []string  `json:"rows"`
-	Width float64   `json:"width"` // of a cell, milliseconds
+	Rows  []string   `json:"rows"`
+	Width float64    `json:"width"` // of a cell, milliseconds
 	Cells [][3]int64 `json:"cells"` // column, row, count
 }
 

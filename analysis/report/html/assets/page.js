@@ -1,0 +1,306 @@
+'use strict';
+(() => {
+const data = JSON.parse(document.getElementById('data').textContent);
+const root = document.documentElement;
+const colour = name => getComputedStyle(root).getPropertyValue('--' + name).trim();
+const isDark = () => root.dataset.theme === 'dark' || (root.dataset.theme !== 'light' && matchMedia('(prefers-color-scheme: dark)').matches);
+
+// A kind's colour on light and on dark, and its mark: never told by colour alone.
+const looks = {
+  'added': ['#1a7f37', '#3fb950', 'circle'], 'modified': ['#0969da', '#58a6ff', 'rect'], 'deleted': ['#cf222e', '#ff7b72', 'diamond'],
+  'listed': ['#6e7781', '#9198a1', 'circle'], 'read': ['#8c959f', '#848d97', 'circle'], 'create': ['#1a7f37', '#3fb950', 'triangle'],
+  'update': ['#0969da', '#58a6ff', 'roundRect'], 'patch': ['#8250df', '#bc8cff', 'roundRect'], 'delete': ['#cf222e', '#ff7b72', 'diamond'],
+  'conflict': ['#bc4c00', '#ffa657', 'pin'], 'refused': ['#a40e26', '#ff938a', 'pin'], 'unanswered': ['#57606a', '#b1bac4', 'arrow'],
+  'reconcile': ['#218bff', '#388bfd', 'rect'], 'failed reconcile': ['#fa4549', '#f85149', 'rect'],
+  'kernel event': ['#953800', '#f0883e', 'diamond'], 'fault': ['#bf3989', '#f778ba', 'pin'],
+};
+const look = kind => looks[data.kinds[kind]];
+const paint = kind => look(kind)[isDark() ? 1 : 0];
+
+const add = (parent, tag, text) => { const e = document.createElement(tag); if (text !== undefined) e.textContent = text; parent.append(e); return e; };
+const span = ms => {
+  const a = Math.abs(ms), n = x => String(+x.toPrecision(3));
+  if (a >= 6e5) return n(ms / 6e4) + ' min';
+  if (a >= 1e3) return +(ms / 1e3).toFixed(a >= 1e5 ? 1 : 3) + ' s';
+  if (a >= 1 || a === 0) return n(ms) + ' ms';
+  return n(ms * 1e3) + ' µs';
+};
+const clock = ms => new Date(data.start + ms).toISOString().replace('T', ' ').replace('Z', ' UTC');
+
+// ---- charts: drawn when they come into view, drawn anew when the theme changes
+
+const charts = new Map(); // element → the chart
+const options = (text, more) => Object.assign({
+  animation: false, aria: {enabled: true}, textStyle: {color: colour('text'), fontFamily: 'inherit'}, backgroundColor: 'transparent',
+}, more, {tooltip: Object.assign({renderMode: 'richText', confine: true, backgroundColor: colour('card'), borderColor: colour('line'), textStyle: {color: colour('text'), fontSize: 12}}, more.tooltip)});
+const axis = more => Object.assign({axisLine: {lineStyle: {color: colour('soft')}}, axisLabel: {color: colour('text')}, splitLine: {lineStyle: {color: colour('line')}}, nameTextStyle: {color: colour('soft')}}, more);
+const legend = more => Object.assign({type: 'scroll', top: 0, textStyle: {color: colour('text')}, pageTextStyle: {color: colour('text')}, pageIconColor: colour('text')}, more);
+
+function draw(el) {
+  charts.get(el)?.dispose();
+  const c = echarts.init(el, null, {renderer: 'canvas'});
+  charts.set(el, c);
+  makers[el.dataset.chart](el, c);
+  el.dataset.drawn = '';
+}
+
+const label = (el, text, role) => { el.setAttribute('role', role || 'img'); el.setAttribute('aria-label', text); };
+const findingOf = el => data.findings.find(f => f.id === el.dataset.id);
+
+const makers = {
+  timeline(el, c) { lanes(el, c, data.run, {filter: name => name.toLowerCase().includes(document.getElementById('filter').value.trim().toLowerCase()), label: 'Timeline of the whole run'}); },
+  finding(el, c) {
+    const f = findingOf(el), wanted = new Set(f.lanes);
+    lanes(el, c, data.run, {filter: (name, group) => wanted.has(name) || group === 'faults' || (group === 'reconciles' && f.lanes.some(l => name.endsWith(' ' + l.split(' ')[1]))), from: f.from, to: f.to, marks: new Set(f.marks), label: 'Timeline of ' + f.id});
+  },
+  beside(el, c) { both(el, c); },
+  survival(el, c) {
+    const f = findingOf(el), x = f.survival;
+    label(el, 'Share of deletions still open over time, ' + x.length + ' steps');
+    const step = key => x.map(p => [p.seconds, p[key]]);
+    c.setOption(options('', {
+      grid: {left: 60, right: 20, top: 40, bottom: 45}, legend: legend(), tooltip: {trigger: 'axis'},
+      xAxis: axis({type: 'value', name: 'seconds since the deletion', nameLocation: 'middle', nameGap: 28}), yAxis: axis({type: 'value', min: 0, max: 1}),
+      series: [
+        {name: 'still open', type: 'line', step: 'end', data: step('survival'), itemStyle: {color: paint(1)}, lineStyle: {color: paint(1), width: 2}},
+        {name: 'low', type: 'line', step: 'end', data: step('low'), symbol: 'none', itemStyle: {color: colour('soft')}, lineStyle: {color: colour('soft'), type: 'dashed'}},
+        {name: 'high', type: 'line', step: 'end', data: step('high'), symbol: 'none', itemStyle: {color: colour('soft')}, lineStyle: {color: colour('soft'), type: 'dotted'}},
+      ],
+    }));
+  },
+  duration(el, c) {
+    const h = data.duration;
+    label(el, 'Histogram of reconcile durations of ' + h.controllers.join(', '));
+    c.setOption(options('', {
+      grid: {left: 55, right: 15, top: 40, bottom: 45}, legend: legend(), tooltip: {trigger: 'axis'},
+      xAxis: axis({type: 'category', data: h.bounds.map(b => '≤ ' + span(b))}), yAxis: axis({type: 'value', minInterval: 1, name: 'reconciles'}),
+      series: h.controllers.map((name, i) => ({name, type: 'bar', stack: 'all', data: h.counts[i]})),
+    }));
+  },
+  latency(el, c) {
+    const q = data.latency;
+    label(el, 'Quantiles of the latency of ' + q.n.reduce((a, b) => a + b, 0) + ' API calls over time');
+    const line = (name, key, i) => ({name, type: 'line', data: q.t.map((t, j) => [t, q[key][j]]), symbolSize: 5, itemStyle: {color: paint([1, 7, 9][i])}, lineStyle: {color: paint([1, 7, 9][i])}});
+    c.setOption(options('', {
+      grid: {left: 65, right: 15, top: 40, bottom: 45}, legend: legend(), tooltip: {trigger: 'axis', valueFormatter: v => span(v), axisPointer: {label: {formatter: p => span(p.value)}}},
+      xAxis: axis({type: 'value', max: data.length, axisLabel: {color: colour('text'), formatter: span, hideOverlap: true}}), yAxis: axis({type: 'value', axisLabel: {color: colour('text'), formatter: span}}),
+      series: [line('half', 'p50', 0), line('90 %', 'p90', 1), line('99 %', 'p99', 2)],
+    }));
+  },
+  kernel(el, c) {
+    const h = data.kernel, wide = Math.max(...h.cells.map(x => x[0])) + 1, top = Math.max(...h.cells.map(x => x[2]));
+    label(el, 'Heat map of kernel events over time: ' + h.rows.join(', '));
+    c.setOption(options('', {
+      grid: {left: 10, right: 15, top: 10, bottom: 60, containLabel: true}, tooltip: {formatter: p => h.rows[p.value[1]] + '\n' + span(p.value[0] * h.width) + ': ' + p.value[2]},
+      xAxis: axis({type: 'category', data: Array.from({length: wide}, (_, i) => span(i * h.width))}), yAxis: axis({type: 'category', data: h.rows, axisLabel: {color: colour('text'), width: 150, overflow: 'truncate'}}),
+      visualMap: {min: 0, max: top, orient: 'horizontal', left: 'center', bottom: 0, textStyle: {color: colour('text')}, inRange: {color: isDark() ? ['#3d2a12', '#f0883e', '#ffdfb6'] : ['#fff1e5', '#f0883e', '#762d00']}},
+      series: [{type: 'heatmap', data: h.cells}],
+    }));
+  },
+  flame(el, c) { flame(el, c, el.dataset.id ? findingOf(el).flame : data.flame); },
+};
+
+// ---- lanes
+
+// pick chooses the lanes of a timeline and puts their marks by kind: [time, lane, index, took].
+function pick(tl, filter, from, to) {
+  const at = new Map(), names = [];
+  tl.lanes.forEach((l, i) => { if (filter(l.name, l.group)) { at.set(i, names.length); names.push(l.name); } });
+  const kinds = data.kinds.map(() => []);
+  for (let i = 0; i < tl.t.length; i++) {
+    const y = at.get(tl.lane[i]);
+    if (y === undefined || tl.t[i] < from || tl.t[i] - tl.d[i] > to) continue;
+    kinds[tl.kind[i]].push([tl.t[i], y, i, tl.d[i]]);
+  }
+  return {names, kinds};
+}
+
+const note = (tl, i) => 'seq ' + tl.seq[i] + '  ' + data.kinds[tl.kind[i]] + '\n' + tl.lanes[tl.lane[i]].name + '\n' + span(tl.t[i]) + (tl.d[i] ? ', took ' + span(tl.d[i]) : '') + (tl.note[i] ? '\n' + tl.notes[tl.note[i]].slice(0, 120) : '');
+
+const isPass = kind => data.kinds[kind].endsWith('reconcile');
+
+function series(tl, picked, grid, marks) {
+  const list = [];
+  picked.kinds.forEach((points, kind) => {
+    if (!points.length) return;
+    const item = {name: data.kinds[kind], xAxisIndex: grid, yAxisIndex: grid, itemStyle: {color: paint(kind)}, data: points, tl};
+    list.push(isPass(kind) ? Object.assign(item, {type: 'custom', encode: {x: 0, y: 1}, renderItem: (_, api) => {
+      const end = api.coord([api.value(0), api.value(1)]), begin = api.coord([api.value(0) - api.value(3), api.value(1)]);
+      return {type: 'rect', shape: {x: begin[0], y: end[1] - 5, width: Math.max(1, end[0] - begin[0]), height: 10}, style: {fill: paint(kind), opacity: 0.75}};
+    }}) : Object.assign(item, {type: 'scatter', symbol: look(kind)[2], symbolSize: look(kind)[2] === 'pin' ? 15 : 9, large: points.length > 3000, largeThreshold: 3000}));
+  });
+  if (marks) {
+    const rings = picked.kinds.flat().filter(p => marks.has(tl.seq[p[2]]));
+    if (rings.length) list.push({name: 'evidence', type: 'scatter', xAxisIndex: grid, yAxisIndex: grid, symbol: 'circle', symbolSize: 18, silent: true, itemStyle: {color: 'transparent', borderColor: colour('error'), borderWidth: 2}, data: rings});
+  }
+  return list;
+}
+
+const narrow = el => el.clientWidth < 600;
+const rowOf = names => axis({type: 'category', inverse: true, data: names, splitLine: {show: true, lineStyle: {color: colour('line')}}, axisTick: {show: false}});
+const timeAxis = (from, to) => axis({type: 'value', min: from, max: to, axisLabel: {color: colour('text'), formatter: span, hideOverlap: true}, splitLine: {show: false}});
+const nameLabel = el => ({color: colour('text'), width: narrow(el) ? 105 : 250, overflow: 'truncate', interval: 0, fontSize: narrow(el) ? 10 : 12});
+const shown = 24; // lanes at once; more can be scrolled to
+
+function lanes(el, c, tl, o) {
+  const from = o.from ?? 0, to = Math.min(o.to ?? data.length, data.length) || 1;
+  const picked = pick(tl, o.filter, from, to), n = picked.names.length, events = picked.kinds.reduce((a, k) => a + k.length, 0);
+  el.style.height = Math.min(n, shown) * 24 + 150 + 'px';
+  c.resize();
+  label(el, (o.label || 'Timeline') + ': ' + n + ' lanes, ' + events + ' events. Arrow keys move, plus and minus zoom, 0 shows all, n and p read the next and the previous event.', 'application');
+  const all = n > shown;
+  c.setOption(options('', {
+    grid: {left: narrow(el) ? 115 : 260, right: all ? 40 : 20, top: 40, bottom: 75}, legend: legend(),
+    tooltip: {trigger: 'item', formatter: p => note(tl, p.value[2])},
+    xAxis: timeAxis(from, to), yAxis: Object.assign(rowOf(picked.names), {axisLabel: nameLabel(el)}),
+    dataZoom: [
+      {type: 'inside', xAxisIndex: 0, filterMode: 'weakFilter', zoomOnMouseWheel: 'ctrl', moveOnMouseMove: true},
+      {type: 'slider', xAxisIndex: 0, filterMode: 'weakFilter', bottom: 10, height: 24, labelFormatter: span, textStyle: {color: colour('text')}, showDataShadow: false},
+      ...(all ? [{type: 'slider', yAxisIndex: 0, right: 5, width: 18, startValue: 0, endValue: shown - 1, filterMode: 'weakFilter', showDetail: false, showDataShadow: false, zoomLock: true}] : []),
+    ],
+    series: series(tl, picked, 0, o.marks),
+  }), true);
+  c.off('click');
+  c.on('click', p => { if (p.value) show(el, tl, p.value[2]); });
+  const order = picked.kinds.flat().map(p => p[2]).sort((a, b) => tl.seq[a] - tl.seq[b]);
+  steer(el, c, d => {
+    if (!order.length) return;
+    el.cursor = Math.max(0, Math.min(order.length - 1, (el.cursor ?? (d > 0 ? -1 : order.length)) + d));
+    show(el, tl, order[el.cursor]);
+  });
+}
+
+// both draws the run over its reference, on one scale of time, with the first difference marked.
+function both(el, c) {
+  const b = data.beside, other = b.timeline, wanted = new Set([...data.run.lanes, ...other.lanes].filter(l => l.group === 'objects' || l.group === 'faults').map(l => l.name));
+  const end = Math.max(data.length, ...other.t.slice(-1)), a = pick(data.run, name => wanted.has(name), 0, end), r = pick(other, name => wanted.has(name), 0, end);
+  const names = [...new Set([...a.names, ...r.names])], place = new Map(names.map((n, i) => [n, i]));
+  const onto = (tl, p) => { p.kinds.forEach(k => k.forEach(x => { x[1] = place.get(tl.lanes[tl.lane[x[2]]].name); })); return p; };
+  const rows = Math.min(names.length, shown), height = rows * 20;
+  el.style.height = 2 * height + 220 + 'px';
+  c.resize();
+  label(el, 'The run above, the reference below. First difference: ' + (b.lane ? b.lane + ', ' + b.what : 'none') + '. Arrow keys move, plus and minus zoom, 0 shows all.', 'application');
+  const left = narrow(el) ? 115 : 260, mark = (list, at, text) => { if (list.length && at >= 0) list[0].markLine = {symbol: 'none', silent: true, lineStyle: {color: colour('error'), width: 2}, label: {formatter: text, color: colour('error')}, data: [{xAxis: at}]}; return list; };
+  c.setOption(options('', {
+    legend: legend(), title: [{text: 'this run', left: 5, top: 30, textStyle: {fontSize: 12, color: colour('text')}}, {text: 'the reference', left: 5, top: 75 + height, textStyle: {fontSize: 12, color: colour('text')}}],
+    grid: [{left, right: 20, top: 50, height}, {left, right: 20, top: 95 + height, height}],
+    tooltip: {trigger: 'item', formatter: p => note(p.seriesIndex < cut ? data.run : other, p.value[2])},
+    xAxis: [Object.assign(timeAxis(0, end), {gridIndex: 0}), Object.assign(timeAxis(0, end), {gridIndex: 1})],
+    yAxis: [0, 1].map(i => Object.assign(rowOf(names), {gridIndex: i, axisLabel: nameLabel(el)})),
+    dataZoom: [{type: 'inside', xAxisIndex: [0, 1], filterMode: 'weakFilter', zoomOnMouseWheel: 'ctrl'}, {type: 'slider', xAxisIndex: [0, 1], filterMode: 'weakFilter', bottom: 5, height: 24, labelFormatter: span, textStyle: {color: colour('text')}, showDataShadow: false}],
+    series: [],
+  }), true);
+  const mine = mark(series(data.run, onto(data.run, a), 0), b.at, 'first difference'), cut = mine.length;
+  c.setOption({series: [...mine, ...mark(series(other, onto(other, r), 1), b.reference, 'here')]});
+  c.on('click', p => { if (p.value) show(el, p.seriesIndex < cut ? data.run : other, p.value[2]); });
+  steer(el, c);
+}
+
+// steer is the keyboard's way about a chart.
+function steer(el, c, step) {
+  el.tabIndex = 0;
+  el.onkeydown = e => {
+    const z = c.getOption().dataZoom?.[0];
+    if (!z || e.ctrlKey || e.metaKey || e.altKey) return;
+    let {start, end} = z, w = end - start;
+    const mid = (start + end) / 2;
+    switch (e.key) {
+    case 'ArrowLeft': start = Math.max(0, start - w / 5); end = start + w; break;
+    case 'ArrowRight': end = Math.min(100, end + w / 5); start = end - w; break;
+    case '+': case '=': start = mid - w / 4; end = mid + w / 4; break;
+    case '-': start = Math.max(0, mid - w); end = Math.min(100, mid + w); break;
+    case '0': start = 0; end = 100; break;
+    case 'n': case 'p': step?.(e.key === 'n' ? 1 : -1); e.preventDefault(); return;
+    default: return;
+    }
+    e.preventDefault();
+    c.dispatchAction({type: 'dataZoom', dataZoomIndex: 0, start, end});
+  };
+}
+
+// show tells of one event, below the chart that it was chosen in.
+function show(el, tl, i) {
+  let box = el.nextElementSibling;
+  if (!box?.classList.contains('record')) { box = document.createElement('div'); box.className = 'record'; box.setAttribute('role', 'status'); el.after(box); }
+  box.replaceChildren();
+  add(box, 'h3', 'seq ' + tl.seq[i] + ': ' + data.kinds[tl.kind[i]] + ' ' + tl.lanes[tl.lane[i]].name);
+  add(box, 'p', clock(tl.t[i]) + ', ' + span(tl.t[i]) + ' after the begin' + (tl.d[i] ? ', took ' + span(tl.d[i]) : '') + (tl.note[i] ? '. ' + tl.notes[tl.note[i]] : ''));
+  const list = tl === data.run && data.changes[tl.seq[i]];
+  if (!list) return;
+  if (!list.length) { add(box, 'p', 'No field but the version changed.'); return; }
+  const scroll = add(box, 'div'); scroll.className = 'scroll'; scroll.tabIndex = 0;
+  const table = add(scroll, 'table'), head = add(add(table, 'thead'), 'tr'), body = add(table, 'tbody');
+  for (const t of ['field', 'before', 'after']) add(head, 'th', t);
+  for (const x of list) { const r = add(body, 'tr'); add(add(r, 'td'), 'code', x.path); add(add(r, 'td'), 'code', x.before || '(absent)'); add(add(r, 'td'), 'code', x.after || '(gone)'); }
+  const more = data.more[tl.seq[i]];
+  if (more) add(box, 'p', more + ' fields more.');
+}
+
+// ---- flame graph: a click makes a box the whole
+
+function flame(el, c, tree) {
+  let top = tree;
+  const hue = name => { let h = 0; for (const ch of name.replace(/\.[^./]*$/, '')) h = (h * 31 + ch.codePointAt(0)) >>> 0; return h % 60; };
+  const redraw = () => {
+    const boxes = [];
+    let depth = 0;
+    (function walk(f, x, y) {
+      boxes.push({value: [x, x + f.weight, y], f});
+      depth = Math.max(depth, y);
+      for (const i of f.in || []) { walk(i, x, y + 1); x += i.weight; }
+    })(top, 0, 0);
+    el.style.height = Math.max(160, Math.min(700, (depth + 1) * 18 + 20)) + 'px';
+    c.resize();
+    label(el, 'Flame graph of ' + tree.weight + ' samples, ' + boxes.length + ' boxes');
+    c.setOption(options('', {
+      grid: {left: 5, right: 5, top: 5, bottom: 5}, xAxis: {type: 'value', min: 0, max: top.weight, show: false}, yAxis: {type: 'value', min: 0, max: depth + 1, inverse: true, show: false},
+      tooltip: {formatter: p => { const f = boxes[p.dataIndex].f; return f.name + '\n' + (f.where || '') + '\n' + f.weight + ' of ' + tree.weight + ' samples, ' + (100 * f.weight / tree.weight).toFixed(1) + ' %'; }},
+      series: [{type: 'custom', data: boxes, encode: {x: [0, 1], y: 2}, renderItem: (p, api) => {
+        const a = api.coord([api.value(0), api.value(2)]), b = api.coord([api.value(1), api.value(2) + 1]), w = b[0] - a[0], f = boxes[p.dataIndex].f;
+        return {type: 'rect', shape: {x: a[0], y: a[1], width: Math.max(0.5, w - 0.5), height: Math.max(1, b[1] - a[1] - 1)}, style: {fill: 'hsl(' + hue(f.name) + ',' + (isDark() ? '60%,40%)' : '85%,72%)')},
+          textContent: w > 40 ? {type: 'text', style: {text: f.name, fill: isDark() ? '#fff' : '#1c2128', width: w - 6, overflow: 'truncate', fontSize: 11}} : undefined, textConfig: {position: 'insideLeft'}};
+      }}],
+    }), true);
+    c.off('click');
+    c.on('click', p => { const f = boxes[p.dataIndex].f; top = f === top ? tree : f; redraw(); });
+  };
+  redraw();
+}
+
+// ---- the page
+
+const elements = [...document.querySelectorAll('.chart')];
+const watcher = new IntersectionObserver(list => { for (const x of list) if (x.isIntersecting) { watcher.unobserve(x.target); draw(x.target); } }, {rootMargin: '200px'});
+elements.forEach(e => watcher.observe(e));
+let waiting = 0;
+addEventListener('resize', () => { cancelAnimationFrame(waiting); waiting = requestAnimationFrame(() => { for (const e of charts.keys()) draw(e); }); });
+addEventListener('beforeprint', () => { for (const e of elements) charts.has(e) ? charts.get(e).resize() : draw(e); });
+matchMedia('(prefers-color-scheme: dark)').addEventListener('change', () => { for (const e of charts.keys()) draw(e); });
+
+const theme = document.getElementById('theme');
+theme.hidden = false;
+theme.onclick = () => { root.dataset.theme = isDark() ? 'light' : 'dark'; for (const e of charts.keys()) draw(e); };
+
+const filter = document.getElementById('filter'), timeline = document.querySelector('[data-chart=timeline]');
+document.querySelector('.tools').hidden = false;
+const refilter = () => {
+  const n = data.run.lanes.filter(l => l.name.toLowerCase().includes(filter.value.trim().toLowerCase())).length;
+  document.getElementById('filtered').textContent = filter.value ? n + ' of ' + data.run.lanes.length + ' lanes' : '';
+  watcher.unobserve(timeline);
+  draw(timeline);
+};
+filter.addEventListener('input', refilter);
+for (const b of document.querySelectorAll('.key')) b.onclick = () => { filter.value = b.dataset.lane; refilter(); document.getElementById('timeline').scrollIntoView(); timeline.focus(); };
+for (const b of document.querySelectorAll('.copy')) { b.hidden = !navigator.clipboard; b.onclick = () => navigator.clipboard.writeText(b.dataset.text).then(() => { b.textContent = 'Copied'; }); }
+
+if ('live' in document.body.dataset) {
+  let known;
+  setInterval(async () => {
+    const now = await fetch('version').then(r => r.text()).catch(() => known);
+    if (known !== undefined && now !== known) location.reload();
+    known = now;
+  }, 2000);
+  filter.value = sessionStorage.getItem('filter') || '';
+  filter.addEventListener('input', () => sessionStorage.setItem('filter', filter.value));
+}
+})();
