@@ -25,6 +25,8 @@ type Options struct {
 	Reproduce string
 	// Progress, if set, is called every few thousand records with how many were looked at.
 	Progress func(records int64)
+	// Seed is what the bootstrap draws with. Analyze makes it of the trace's hash when it is 0.
+	Seed uint64
 	// BodyBytes bounds the text of objects' last versions that is kept to compare the next with; 0 means 128 MiB.
 	BodyBytes int
 }
@@ -63,6 +65,9 @@ func Analyze(ctx context.Context, t *traces.Trace, o Options) (*Result, error) {
 	if o.Detectors == nil {
 		o.Detectors = All()
 	}
+	if o.Seed == 0 {
+		o.Seed, _ = strconv.ParseUint(t.SHA256()[:16], 16, 64)
+	}
 	records := t.Records(ctx, traces.Range{Tables: listen(o.Detectors).tables()})
 	r, err := Records(ctx, records, t.Manifest(), t.Dir(), o)
 	if _, named := errors.AsType[*traces.FormatError](err); err != nil && !named { // which names the file
@@ -82,6 +87,7 @@ func Records(ctx context.Context, records iter.Seq2[traces.Record, error], manif
 		detectors = All()
 	}
 	m := newModel(manifest, listen(detectors))
+	m.Seed = o.Seed
 	if o.BodyBytes > 0 {
 		m.bodies.limit = o.BodyBytes
 	}

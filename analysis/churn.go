@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/opreplay/opreplay/analysis/internal/jsontext"
+	"github.com/opreplay/opreplay/analysis/stats"
 )
 
 // Churn finds writes whose meaning is empty: the server took them for no change at all, or they change only
@@ -178,7 +179,7 @@ func (c *churned) interesting(d *Churn) bool {
 // fault is whether one kind of empty write to an object is more than a habit.
 func (d *Churn) fault(c *churned, k emptiness) bool {
 	e := c.kinds[k]
-	if _, low, _ := Proportion(e.n, c.writes); low < d.MinShare {
+	if _, low, _ := stats.Proportion(e.n, c.writes); low < d.MinShare {
 		return false
 	}
 	perSecond := float64(e.n-1) / max(float64(e.last-e.first)/1e9, 1e-3)

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/opreplay/opreplay/analysis/stats"
 )
 
 // ConflictStorm finds a process whose writes are refused with 409 Conflict more often than contention explains,
@@ -196,7 +198,7 @@ func (d *ConflictStorm) Findings(*Model) ([]Finding, []Note) {
 			continue
 		}
 		stuck := t.stuck(d.MinStreak)
-		_, low, _ := Proportion(t.refused, t.tries)
+		_, low, _ := stats.Proportion(t.refused, t.tries)
 		if len(stuck) > 0 || (t.refused >= d.MinConflicts && low >= d.MinShare) {
 			findings = append(findings, d.finding(t, stuck))
 			continue
@@ -266,7 +268,7 @@ func (t *contention) cause() string {
 	case known == 0:
 		return fmt.Sprintf("its %s meets a newer version of the object", what)
 	case t.stale*2 > known:
-		age, _, _ := Median(slices.Clone(t.age.sample))
+		age, _, _ := stats.Median(slices.Clone(t.age.sample))
 		fmt.Fprintf(&b, "its %s is made from a copy read early: the process had been told of a newer version %s (median) before it sent it", what, seconds(int64(age*1e9)))
 	default:
 		fmt.Fprintf(&b, "its %s is sent before the event of the newer version has reached it", what)

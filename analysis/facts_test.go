@@ -48,6 +48,7 @@ func (n *notebook) Call(_ *Model, c *Call) {
 }
 
 func (n *notebook) Change(_ *Model, c *Change) {
+	c.Manager() // is looked up when somebody asks
 	n.write("change %d by %s; spec %v, status %v", c.RV, c.Author.Name(), c.Touches("spec"), c.Touches("status.n"))
 }
 
@@ -100,10 +101,10 @@ func TestFacts(t *testing.T) {
 		"metric up",
 		"kernel refused",
 		"decision fault",
-		"change 1001 by somebody; spec true, status true", // a second after, when no request can be its own any more
+		"change 1001 by kubectl; spec true, status true", // a second after, when no request can be its own any more
 		"change 1002 by op; spec false, status true",
 		"event 1003 of front; newest 1003, told 1002",
-		"change 1003 by somebody; spec false, status false",
+		"change 1003 by kubectl; spec false, status false",
 		"gone front",
 	}
 	if diff := cmp.Diff(want, n.lines); diff != "" {

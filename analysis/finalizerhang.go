@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/opreplay/opreplay/analysis/internal/jsontext"
+	"github.com/opreplay/opreplay/analysis/stats"
 	"github.com/opreplay/opreplay/traces"
 )
 
@@ -230,11 +231,11 @@ type hung struct {
 
 // Findings implements Detector: one for each resource, finalizer, process and kind of hang.
 func (d *FinalizerHang) Findings(m *Model) ([]Finding, []Note) {
-	open := map[string][]Lifetime{}
+	open := map[string][]stats.Lifetime{}
 	groups := map[string][]hung{}
 	for s, x := range d.dying {
 		resource := resourceName(s.Group, s.Resource)
-		open[resource] = append(open[resource], Lifetime{Seconds: float64(m.LastTS-x.since) / 1e9})
+		open[resource] = append(open[resource], stats.Lifetime{Seconds: float64(m.LastTS-x.since) / 1e9})
 	}
 	for s, x := range d.dying {
 		if len(x.finalizers) == 0 {
@@ -351,7 +352,7 @@ func (d *FinalizerHang) limit(m *Model, resource string) int64 {
 		limit = d.HangAfterRun
 	}
 	if e := d.ended[resource]; e != nil && len(e.r.sample) >= d.MinEnded {
-		mid, _, _ := Median(slices.Clone(e.r.sample))
+		mid, _, _ := stats.Median(slices.Clone(e.r.sample))
 		limit = max(limit, int64(mid*d.TimesMedian*1e9))
 	}
 	return limit
@@ -369,7 +370,7 @@ func hangNote(list []hung, resource string) Note {
 	return n
 }
 
-func (d *FinalizerHang) finding(m *Model, list []hung, resource string, open []Lifetime) Finding {
+func (d *FinalizerHang) finding(m *Model, list []hung, resource string, open []stats.Lifetime) Finding {
 	h := list[0]
 	if h.told.Seq != 0 {
 		h.evidence.add(h.told.Seq, h.told.TS, "the deletion reached "+h.owner.Name, 0, 0)
@@ -402,7 +403,7 @@ func (d *FinalizerHang) finding(m *Model, list []hung, resource string, open []L
 }
 
 // survival is the curve of all deletions of the resource and the statistics that go with it.
-func (d *FinalizerHang) survival(m *Model, resource string, open []Lifetime, h hung) ([]SurvivalPoint, []Statistic) {
+func (d *FinalizerHang) survival(m *Model, resource string, open []stats.Lifetime, h hung) ([]SurvivalPoint, []Statistic) {
 	all := slices.Clone(open)
 	ended := int64(0)
 	if e := d.ended[resource]; e != nil {
@@ -411,35 +412,35 @@ func (d *FinalizerHang) survival(m *Model, resource string, open []Lifetime, h h
 			all = part(all, share) // what is open is thinned as what has ended was, lest it weigh too much
 		}
 		for _, t := range e.r.sample {
-			all = append(all, Lifetime{Seconds: t, Ended: true})
+			all = append(all, stats.Lifetime{Seconds: t, Ended: true})
 		}
 	}
-	curve := KaplanMeier(all)
+	curve := stats.KaplanMeier(all)
 	n := ended + int64(len(open))
 	still := proportion("deletions still open", int64(len(open)), n)
 	age := float64(h.age) / 1e9
-	stats := []Statistic{
+	measured := []Statistic{
 		{Name: "stands still for", Value: age, Unit: "s", Low: age, High: age, N: 1, Method: "time from the last move to the end, a lower bound (right-censored)", Unbounded: true},
 		still,
 	}
-	if mid, low, high := MedianSurvival(curve); !math.IsInf(mid, 1) {
+	if mid, low, high := stats.MedianSurvival(curve); !math.IsInf(mid, 1) {
 		s := Statistic{Name: "deletion takes", Value: mid, Unit: "s", Low: min(low, mid), High: high, Confidence: confidence, N: n, Method: "Kaplan–Meier median (JASA 53, 1958), interval of Brookmeyer and Crowley (Biometrics 38, 1982)"}
 		if math.IsInf(high, 1) {
 			s.High, s.Unbounded = all[len(all)-1].Seconds, true
 		}
-		stats = append(stats, s)
+		measured = append(measured, s)
 	}
 	if len(curve) > maxCurve {
 		curve = thin(curve)
 	}
-	return curve, stats
+	return curve, measured
 }
 
 // part is about that share of the lifetimes, evenly over their lengths, at least one.
-func part(list []Lifetime, share float64) []Lifetime {
-	KaplanMeier(list) // sorts
+func part(list []stats.Lifetime, share float64) []stats.Lifetime {
+	stats.KaplanMeier(list) // sorts
 	n := max(1, int(math.Round(float64(len(list))*share)))
-	var out []Lifetime
+	var out []stats.Lifetime
 	for i := range min(n, len(list)) {
 		out = append(out, list[i*len(list)/n])
 	}

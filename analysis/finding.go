@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"strings"
 	"time"
+
+	"github.com/opreplay/opreplay/analysis/stats"
 )
 
 // Severity is how much a finding matters to whoever runs the operator.
@@ -114,14 +116,7 @@ type Effect struct {
 }
 
 // SurvivalPoint is one step of a Kaplan–Meier curve.
-type SurvivalPoint struct {
-	Seconds  float64 `json:"seconds"`
-	AtRisk   int64   `json:"atRisk"`
-	Ended    int64   `json:"ended"`
-	Survival float64 `json:"survival"` // share still open after Seconds
-	Low      float64 `json:"low"`
-	High     float64 `json:"high"`
-}
+type SurvivalPoint = stats.SurvivalPoint
 
 // Finding is one fault that a detector found.
 type Finding struct {

@@ -35,6 +35,8 @@ type Model struct {
 	FirstTS, LastTS int64
 	// Simulated is set for runs in a simulated world.
 	Simulated bool
+	// Seed is made of the trace's hash: what draws at random draws the same for the same trace.
+	Seed uint64
 	// Manifest is the trace's; it is never nil.
 	Manifest *traces.Manifest
 
@@ -53,6 +55,7 @@ type Model struct {
 	told      window
 	passes    passes
 	stacks    stacks
+	kin       kin
 }
 
 // Object is the object of that name as it is now, or its newest incarnation if it is gone and not yet forgotten; nil
@@ -86,6 +89,9 @@ type Process struct {
 	LastSeen, WatchEnd int64
 	// Watches says whether its watches were recorded, so that what it was told is known.
 	Watches bool
+
+	watched map[kindOf]bool
+	last    kindOf // of watched
 }
 
 // endNear is how near the end of the trace the end of a process's last watch must be to count as the end of the
@@ -156,6 +162,7 @@ func (m *Model) watch(w *traces.WatchEvent) {
 	p := m.process(w.Process)
 	if p != nil {
 		p.Watches, p.LastSeen = true, max(p.LastSeen, w.TS)
+		p.watching(w.Group, w.Resource)
 	}
 	var s *State
 	if w.Name != "" && w.Type != string(traces.Bookmark) && w.Type != string(traces.Error) {
@@ -198,6 +205,7 @@ func (m *Model) request(r *traces.Request) {
 		p.Calls++
 		if r.Verb == "watch" {
 			p.WatchEnd = max(p.WatchEnd, r.TS)
+			p.watching(r.Group, r.Resource)
 		} else {
 			p.LastSeen = max(p.LastSeen, r.TS)
 		}

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/opreplay/opreplay/analysis/internal/jsontext"
+	"github.com/opreplay/opreplay/analysis/stats"
 )
 
 // SelfLoop finds reconciles that an operator's own writes queue, over and over: a process writes an object, is
@@ -291,7 +292,7 @@ func (d *SelfLoop) counts(m *Model, l *loop) bool {
 // unbroken is whether the chain goes on to the end: the process had no time to be quiet for longer than ten of
 // the loop's periods.
 func (d *SelfLoop) unbroken(m *Model, l *loop) bool {
-	period, _, _ := Median(slices.Clone(l.period.sample))
+	period, _, _ := stats.Median(slices.Clone(l.period.sample))
 	end := m.End(l.process)
 	if l.gone != 0 {
 		end = l.gone

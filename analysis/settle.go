@@ -104,6 +104,7 @@ func (m *Model) change(s *State, v *version) {
 		c.Author.Call, c.Author.Process, c.Author.Manager, c.Author.Known = v.call, v.call.Process, v.call.Manager, ByRequest
 	}
 	m.metadata(s, c)
+	m.kin.change(m, c)
 	for _, d := range m.on.changes {
 		d.Change(m, c)
 	}
@@ -153,6 +154,7 @@ func (m *Model) gone(s *State) {
 	for _, d := range m.on.gone {
 		d.Gone(m, s)
 	}
+	m.kin.gone(s)
 	s.authors, s.told = rings[Author]{}, nil // a tombstone is name, uid and version
 	m.tombs.push(s)
 	if m.tombs.len() > maxTombs {
