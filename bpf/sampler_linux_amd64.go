@@ -4,41 +4,28 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
-	"sync/atomic"
 	"time"
 	"unsafe"
 
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/link"
-	"github.com/cilium/ebpf/ringbuf"
 	"golang.org/x/sys/unix"
 
-	"github.com/opreplay/opreplay/bpf/symbols"
+	"github.com/opreplay/opreplay/bpf/internal/ring"
 )
 
-// look is how often the ring buffer is looked at. The kernel does not wake us for a sample, which would cost
-// more than the sample; the buffer holds several seconds of 99 Hz on many processors.
-const look = 100 * time.Millisecond
-
-// Sampler samples the threads of the processes it follows. Follow and Unfollow may be called while another
-// goroutine is in Next.
+// Sampler samples the threads of processes.
 type Sampler struct {
 	objects samplerObjects
 	// The links must be held: one that is collected as garbage detaches its program.
 	links  []link.Link
 	events []int
-	ring   *ringbuf.Reader
-	record ringbuf.Record
-	empty  atomic.Int64 // when Next last found nothing left, on CLOCK_MONOTONIC
+	ring   *ring.Reader
 }
 
-// NewSampler loads the program and begins to sample, for the time being nobody.
-func NewSampler(o SamplerOptions) (_ *Sampler, err error) {
+// NewSampler begins to sample those of PROCESSES.
+func NewSampler(processes *Processes, o SamplerOptions) (_ *Sampler, err error) {
 	if err := o.complete(); err != nil {
-		return nil, err
-	}
-	if err := Check(false); err != nil {
 		return nil, err
 	}
 	s := &Sampler{}
@@ -52,10 +39,12 @@ func NewSampler(o SamplerOptions) (_ *Sampler, err error) {
 		return nil, err
 	}
 	spec.Maps[samplerMapRing].MaxEntries = o.ringBytes
-	if err := spec.LoadAndAssign(&s.objects, nil); err != nil {
+	if err := spec.LoadAndAssign(&s.objects, &ebpf.CollectionOptions{
+		MapReplacements: map[string]*ebpf.Map{samplerMapTargets: processes.Targets()},
+	}); err != nil {
 		return nil, fmt.Errorf("the kernel does not take the sampler: %w", err)
 	}
-	if s.ring, err = ringbuf.NewReader(s.objects.Ring); err != nil {
+	if s.ring, err = ring.Open(s.objects.Ring); err != nil {
 		return nil, err
 	}
 	cpus, err := ebpf.PossibleCPU()
@@ -95,60 +84,25 @@ func (s *Sampler) attach(cpu, hz int) error {
 	return nil
 }
 
-// Follow samples the process PID from now on. Its goroutines are known if KNOWN comes back true, else the
-// Go version that built it is not one whose structures we know, or it is no Go program.
-func (s *Sampler) Follow(pid int) (known bool, err error) {
-	l, known := symbols.LayoutOf(symbols.GoVersion(pid))
-	target := samplerLayout{G_m: l.GM, G_id: l.GID, M_curg: l.MCurrent}
-	if known {
-		target.Known = 1
-	}
-	return known, s.objects.Targets.Put(uint32(pid), &target)
-}
-
-// Unfollow ends what Follow began.
-func (s *Sampler) Unfollow(pid int) error {
-	err := s.objects.Targets.Delete(uint32(pid))
-	if errors.Is(err, ebpf.ErrKeyNotExist) {
-		return nil
-	}
-	return err
-}
-
 // Next waits for the next sample. It ends with CTX's error.
 func (s *Sampler) Next(ctx context.Context) (*Sample, error) {
-	for {
-		if err := ctx.Err(); err != nil {
-			return nil, err
-		}
-		before := Monotonic()
-		s.ring.SetDeadline(time.Now().Add(look))
-		if err := s.ring.ReadInto(&s.record); errors.Is(err, os.ErrDeadlineExceeded) {
-			s.empty.Store(int64(before))
-			continue
-		} else if err != nil {
-			return nil, err
-		}
-		return parseSample(s.record.RawSample)
+	record, err := s.ring.Next(ctx)
+	if err != nil {
+		return nil, err
 	}
+	return parseSample(record)
 }
 
 // Seen is the time on CLOCK_MONOTONIC up to which Next has returned all that there was.
-func (s *Sampler) Seen() time.Duration { return time.Duration(s.empty.Load()) }
+func (s *Sampler) Seen() time.Duration { return s.ring.Seen() }
 
-// Counted is how many samples were taken since the start, and how many of them were lost since the ring
-// buffer was full.
+// Counted is how many samples were taken since the start, and how many of them were lost for want of room.
 func (s *Sampler) Counted() (taken, lost uint64, err error) {
-	for key, sum := range map[uint32]*uint64{0: &taken, 1: &lost} {
-		var each []uint64
-		if err := s.objects.Counters.Lookup(key, &each); err != nil {
-			return 0, 0, err
-		}
-		for _, n := range each {
-			*sum += n
-		}
+	if taken, err = ring.Count(s.objects.Counters, ring.Taken); err != nil {
+		return 0, 0, err
 	}
-	return taken, lost, nil
+	lost, err = ring.Count(s.objects.Counters, ring.Lost)
+	return taken, lost, err
 }
 
 // Close ends the sampling.

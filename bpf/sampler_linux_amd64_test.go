@@ -1,68 +1,57 @@
 package bpf
 
 import (
-	"bufio"
-	"os"
-	"os/exec"
-	"path/filepath"
+	"io"
 	"strconv"
 	"strings"
 	"testing"
 
+	"github.com/opreplay/opreplay/bpf/internal/guest"
 	"github.com/opreplay/opreplay/bpf/symbols"
 )
 
-// sampler skips where the kernel does not let us, and says what is missing.
-func sampler(t testing.TB, o SamplerOptions) *Sampler {
+// processes skips where the kernel does not let us, and says what is missing.
+func processes(t testing.TB) *Processes {
 	t.Helper()
 	if err := Check(false); err != nil {
 		t.Skipf("SKIPPED: %v", err)
 	}
-	s, err := NewSampler(o)
+	p, err := NewProcesses()
 	if err != nil {
 		t.Fatal(err)
 	}
+	closing(t, p)
+	return p
+}
+
+func closing(t testing.TB, c io.Closer) {
 	t.Cleanup(func() {
-		if err := s.Close(); err != nil {
+		if err := c.Close(); err != nil {
 			t.Error(err)
 		}
 	})
-	return s
+}
+
+func sampler(t testing.TB, o SamplerOptions) (*Processes, *Sampler) {
+	t.Helper()
+	p := processes(t)
+	s, err := NewSampler(p, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	closing(t, s)
+	return p, s
 }
 
 // spin runs testdata/spin, stripped, and returns its process and the goroutine that burns.
 func spin(t testing.TB, flags ...string) (pid int, goid uint64) {
 	t.Helper()
-	path := filepath.Join(t.TempDir(), "spin")
-	build := exec.Command("go", append(append([]string{"build", "-ldflags=-s -w"}, flags...), "-o", path, "./testdata/spin")...)
-	build.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("go build: %v\n%s", err, out)
-	}
-	cmd := exec.Command(path)
-	stdin, err := cmd.StdinPipe()
+	g := guest.Start(t, guest.Build(t, "./testdata/spin", append(flags, guest.Stripped)...))
+	goid, err := strconv.ParseUint(g.Line(), 10, 64)
 	if err != nil {
 		t.Fatal(err)
 	}
-	stdout, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		_ = stdin.Close()
-		_ = cmd.Wait()
-	})
-	line := bufio.NewScanner(stdout)
-	if !line.Scan() {
-		t.Fatal("the guest printed nothing")
-	}
-	if goid, err = strconv.ParseUint(line.Text(), 10, 64); err != nil {
-		t.Fatal(err)
-	}
-	return cmd.Process.Pid, goid
+	return g.PID, goid
 }
 
 // The processor time of a stripped program is found where it is burnt: goroutine, function, inlined callee,
@@ -70,13 +59,13 @@ func spin(t testing.TB, flags ...string) (pid int, goid uint64) {
 func TestSamplesNameTheGoroutineAndTheFunctionThatBurns(t *testing.T) {
 	for name, flags := range map[string][]string{"static": nil, "pie": {"-buildmode=pie"}} {
 		t.Run(name, func(t *testing.T) {
-			s := sampler(t, SamplerOptions{Hz: 997})
+			processes, s := sampler(t, SamplerOptions{Hz: 997})
 			pid, goid := spin(t, flags...)
 			p, err := symbols.OpenProcess(pid)
 			if err != nil {
 				t.Fatal(err)
 			}
-			known, err := s.Follow(pid)
+			known, err := processes.Follow(pid)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -122,19 +111,19 @@ func TestSamplesNameTheGoroutineAndTheFunctionThatBurns(t *testing.T) {
 }
 
 func TestNobodyIsSampledWhoIsNotFollowed(t *testing.T) {
-	s := sampler(t, SamplerOptions{Hz: 997})
+	processes, s := sampler(t, SamplerOptions{Hz: 997})
 	stranger, _ := spin(t)
 	pid, _ := spin(t)
-	if _, err := s.Follow(stranger); err != nil {
+	if _, err := processes.Follow(stranger); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.Unfollow(stranger); err != nil {
+	if err := processes.Unfollow(stranger); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.Unfollow(stranger); err != nil {
+	if err := processes.Unfollow(stranger); err != nil {
 		t.Errorf("a second time: %v", err)
 	}
-	if _, err := s.Follow(pid); err != nil {
+	if _, err := processes.Follow(pid); err != nil {
 		t.Fatal(err)
 	}
 	for range 100 {
@@ -151,9 +140,9 @@ func TestNobodyIsSampledWhoIsNotFollowed(t *testing.T) {
 // Nobody reads: the ring fills, and what it has no room for is counted. What is read and what is lost is all
 // there was.
 func TestLostSamplesAreCounted(t *testing.T) {
-	s := sampler(t, SamplerOptions{Hz: 10000, ringBytes: 1 << 16})
+	processes, s := sampler(t, SamplerOptions{Hz: 10000, ringBytes: 1 << 16})
 	pid, _ := spin(t)
-	if _, err := s.Follow(pid); err != nil {
+	if _, err := processes.Follow(pid); err != nil {
 		t.Fatal(err)
 	}
 	for {
@@ -168,7 +157,7 @@ func TestLostSamplesAreCounted(t *testing.T) {
 			t.Fatal(t.Context().Err())
 		}
 	}
-	if err := s.Unfollow(pid); err != nil {
+	if err := processes.Unfollow(pid); err != nil {
 		t.Fatal(err)
 	}
 	taken, lost, err := s.Counted()
@@ -180,13 +169,13 @@ func TestLostSamplesAreCounted(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if n := s.ring.AvailableBytes(); n != 0 {
+	if n := s.ring.Pending(); n != 0 {
 		t.Errorf("%d bytes of samples more than were taken", n)
 	}
 }
 
 func TestOptions(t *testing.T) {
-	if _, err := NewSampler(SamplerOptions{Hz: -1}); err == nil || !strings.Contains(err.Error(), "between 1 and 10,000") {
+	if _, err := NewSampler(nil, SamplerOptions{Hz: -1}); err == nil || !strings.Contains(err.Error(), "between 1 and 10,000") {
 		t.Errorf("-1 Hz: %v", err)
 	}
 }

@@ -13,14 +13,6 @@ import (
 	"github.com/cilium/ebpf"
 )
 
-type samplerLayout struct {
-	_      structs.HostLayout
-	G_m    uint32
-	G_id   uint32
-	M_curg uint32
-	Known  uint32
-}
-
 type samplerSample struct {
 	_           structs.HostLayout
 	Ts          uint64
@@ -35,16 +27,31 @@ type samplerSample struct {
 	Stacks      [2048]uint8
 }
 
+type samplerSamplesSlot struct {
+	_    structs.HostLayout
+	Data samplerSample
+	Busy uint32
+	_    [4]byte
+}
+
+type samplerTarget struct {
+	_        structs.HostLayout
+	Known    uint32
+	G_m      uint32
+	G_id     uint32
+	M_curg   uint32
+	UrlQuery uint32
+}
+
 // Names of all BPF objects in the ELF.
 //
 // Used for safe lookups in a Collection or CollectionSpec.
 const (
 	samplerMapCounters     = "counters"
 	samplerMapRing         = "ring"
-	samplerMapScratch      = "scratch"
+	samplerMapSamples      = "samples"
 	samplerMapTargets      = "targets"
 	samplerProgSampleCpu   = "sample_cpu"
-	samplerVarUnusedLayout = "unused_layout"
 	samplerVarUnusedSample = "unused_sample"
 )
 
@@ -99,7 +106,7 @@ type samplerProgramSpecs struct {
 type samplerMapSpecs struct {
 	Counters *ebpf.MapSpec `ebpf:"counters"`
 	Ring     *ebpf.MapSpec `ebpf:"ring"`
-	Scratch  *ebpf.MapSpec `ebpf:"scratch"`
+	Samples  *ebpf.MapSpec `ebpf:"samples"`
 	Targets  *ebpf.MapSpec `ebpf:"targets"`
 }
 
@@ -107,7 +114,6 @@ type samplerMapSpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type samplerVariableSpecs struct {
-	UnusedLayout *ebpf.VariableSpec `ebpf:"unused_layout"`
 	UnusedSample *ebpf.VariableSpec `ebpf:"unused_sample"`
 }
 
@@ -133,7 +139,7 @@ func (o *samplerObjects) Close() error {
 type samplerMaps struct {
 	Counters *ebpf.Map `ebpf:"counters"`
 	Ring     *ebpf.Map `ebpf:"ring"`
-	Scratch  *ebpf.Map `ebpf:"scratch"`
+	Samples  *ebpf.Map `ebpf:"samples"`
 	Targets  *ebpf.Map `ebpf:"targets"`
 }
 
@@ -141,7 +147,7 @@ func (m *samplerMaps) Close() error {
 	return _SamplerClose(
 		m.Counters,
 		m.Ring,
-		m.Scratch,
+		m.Samples,
 		m.Targets,
 	)
 }
@@ -150,7 +156,6 @@ func (m *samplerMaps) Close() error {
 //
 // It can be passed to loadSamplerObjects or ebpf.CollectionSpec.LoadAndAssign.
 type samplerVariables struct {
-	UnusedLayout *ebpf.Variable `ebpf:"unused_layout"`
 	UnusedSample *ebpf.Variable `ebpf:"unused_sample"`
 }
 

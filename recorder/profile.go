@@ -39,13 +39,14 @@ func (e EBPF) check() error {
 
 // profiler shows a process from the kernel: its samples, and what it does at the probes.
 type profiler struct {
-	path    string
-	binary  *symbols.Binary
-	sampler *bpf.Sampler
-	watcher *probes.Watcher
-	names   *processNames
-	known   bool // the Go release, and so goroutines' numbers
-	j       *joiner
+	path      string
+	binary    *symbols.Binary
+	processes *bpf.Processes
+	sampler   *bpf.Sampler
+	watcher   *probes.Watcher
+	names     *processNames
+	known     bool // the Go release, and so goroutines' numbers
+	j         *joiner
 
 	pid     int
 	ended   func() // told once when the process is gone; may be nil
@@ -65,14 +66,17 @@ func openProfiler(path string, hz int) (_ *profiler, err error) {
 		return nil, err
 	}
 	_, p.known = symbols.LayoutOf(p.binary.GoVersion)
-	if p.watcher, err = probes.Attach(p.binary, path); err != nil {
+	if p.processes, err = bpf.NewProcesses(); err != nil {
 		return nil, err
+	}
+	if p.watcher, err = probes.Attach(p.processes, p.binary, path); err != nil {
+		return nil, errors.Join(err, p.processes.Close())
 	}
 	if p.names.kernelNames, err = symbols.OpenKernel(); err != nil {
 		p.names.hidden = err
 	}
-	if p.sampler, err = bpf.NewSampler(bpf.SamplerOptions{Hz: hz}); err != nil {
-		return nil, errors.Join(err, p.watcher.Close())
+	if p.sampler, err = bpf.NewSampler(p.processes, bpf.SamplerOptions{Hz: hz}); err != nil {
+		return nil, errors.Join(err, p.watcher.Close(), p.processes.Close())
 	}
 	return p, nil
 }
@@ -87,10 +91,7 @@ func (p *profiler) follow(pid int) (err error) {
 			p.j.close() // else the rows would wait for sources that never report
 		}
 	}()
-	if _, err := p.watcher.Follow(pid); err != nil {
-		return err
-	}
-	if _, err := p.sampler.Follow(pid); err != nil {
+	if _, err := p.processes.Follow(pid); err != nil {
 		return err
 	}
 	if p.names.process, err = p.binary.Process(pid); err != nil {
@@ -183,7 +184,7 @@ func (p *profiler) release() error {
 	if p == nil {
 		return nil
 	}
-	return errors.Join(p.watcher.Close(), p.sampler.Close())
+	return errors.Join(p.watcher.Close(), p.sampler.Close(), p.processes.Close())
 }
 
 func (p *profiler) losses() []traces.Loss {

@@ -1,9 +1,5 @@
 // Sees what an operator does at chosen instructions of its program: queues, reconciles, API calls.
-#include "types.h"
-#include <bpf/bpf_helpers.h>
-#include <bpf/bpf_tracing.h>
-
-char LICENSE[] SEC("license") = "GPL";
+#include "common.h"
 
 #define MAX_DEPTH 64
 #define STACK_BYTES (MAX_DEPTH * 8)
@@ -62,22 +58,8 @@ struct body {
 	u8 data[CHUNK];
 };
 
-// Where a process's Go release keeps a goroutine's number and a URL's query; not known: 0.
-struct target {
-	u32 known;
-	u32 g_id;
-	u32 url_query;
-};
-
 const struct event *unused_event __attribute__((unused));
 const struct body *unused_body __attribute__((unused));
-
-struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, 1024);
-	__type(key, u32); // pid
-	__type(value, struct target);
-} watched SEC(".maps");
 
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
@@ -86,50 +68,16 @@ struct {
 	__type(value, struct site);
 } sites SEC(".maps");
 
+// As many turns as send_part may take: only bpf_loop, which needs Linux 5.17, counts without a map.
 struct {
-	__uint(type, BPF_MAP_TYPE_RINGBUF);
-	__uint(max_entries, 4096); // the loader sets it
-} calls SEC(".maps");
-
-struct {
-	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
-	__uint(max_entries, 1);
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, MAX_CHUNKS);
 	__type(key, u32);
-	__type(value, struct event);
-} event_scratch SEC(".maps");
+	__type(value, u32);
+} turns SEC(".maps");
 
-struct {
-	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
-	__uint(max_entries, 1);
-	__type(key, u32);
-	__type(value, struct body);
-} body_scratch SEC(".maps");
-
-enum { SEEN, LOST_EVENTS, LOST_BODIES, COUNTERS };
-
-struct {
-	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
-	__uint(max_entries, COUNTERS);
-	__type(key, u32);
-	__type(value, u64);
-} seen SEC(".maps");
-
-// bound keeps the compiler from dropping a mask that it knows to change nothing, since the verifier does not.
-#define bound(n) asm volatile("" : "+r"(n))
-
-static __always_inline void count(u32 key)
-{
-	u64 *n = bpf_map_lookup_elem(&seen, &key);
-	if (n)
-		*n += 1;
-}
-
-static __always_inline u64 word(u64 addr)
-{
-	u64 w = 0;
-	bpf_probe_read_user(&w, sizeof(w), (void *)addr);
-	return w;
-}
+SCRATCH(events, struct event)
+SCRATCH(bodies, struct body)
 
 static __always_inline void registers(struct event *e, struct pt_regs *c)
 {
@@ -171,7 +119,7 @@ struct sending {
 };
 
 // send_part hands over the next part of a body; 1 ends the loop.
-static long send_part(u32 i, struct sending *s)
+static long send_part(void *map, u32 *key, u32 *value, struct sending *s)
 {
 	struct body *b = s->part;
 	u64 n = s->len - s->sent;
@@ -183,10 +131,8 @@ static long send_part(u32 i, struct sending *s)
 		return 1;
 	b->off = s->sent;
 	b->len = n;
-	if (bpf_ringbuf_output(&calls, b, __builtin_offsetof(struct body, data) + n, BPF_RB_NO_WAKEUP)) {
-		count(LOST_BODIES);
+	if (output(b, __builtin_offsetof(struct body, data) + n, LOST_BODIES))
 		return 1;
-	}
 	s->sent += n;
 	return 0;
 }
@@ -200,18 +146,20 @@ static __always_inline u64 send_body(struct event *e, u64 request)
 	if (e->body <= 0)
 		return 0;
 	u64 reader = word(word(request + 72) + 8);
-	u32 zero = 0;
-	struct sending s = {
-		.part = bpf_map_lookup_elem(&body_scratch, &zero),
-		.data = word(reader),
-		.len = word(reader + 8),
-	};
-	if (s.len != (u64)e->body || !s.part)
+	struct sending s = {.data = word(reader), .len = word(reader + 8)};
+	if (s.len != (u64)e->body)
 		return 0;
+	struct bodies_slot *slot = take_bodies();
+	if (!slot) {
+		count(LOST_BODIES);
+		return 0;
+	}
+	s.part = &slot->data;
 	s.part->type = BODY;
 	s.part->ts = e->ts;
 	s.part->pid = e->pid;
-	bpf_loop(MAX_CHUNKS, send_part, &s, 0); // so that the verifier follows one turn, not each
+	bpf_for_each_map_elem(&turns, send_part, &s, 0); // so that the verifier follows one turn, not each
+	give(slot);
 	return s.sent;
 }
 
@@ -226,30 +174,13 @@ static __always_inline void read_request(struct event *e, struct target *t, u64 
 	e->body_read = send_body(e, request);
 }
 
-SEC("uprobe.multi")
-int at_site(struct pt_regs *ctx)
+static __always_inline void read_site(struct pt_regs *ctx, struct event *e, struct site *s, struct target *t)
 {
-	u64 id = bpf_get_current_pid_tgid();
-	u32 pid = id >> 32, zero = 0, number = (u32)bpf_get_attach_cookie(ctx);
-	struct target *t = bpf_map_lookup_elem(&watched, &pid);
-	if (!t)
-		return 0;
-	struct site *s = bpf_map_lookup_elem(&sites, &number);
-	struct event *e = bpf_map_lookup_elem(&event_scratch, &zero);
-	if (!s || !e)
-		return 0;
-	count(SEEN);
-
-	// The scratch holds the last event's words; texts count only as far as their length.
+	// The scratch holds an earlier event's words; texts count only as far as their length.
 	e->len[0] = e->len[1] = e->len[2] = 0;
 	e->arg[0] = e->arg[1] = e->status = e->goid = e->body_read = 0;
 	e->body = 0;
 	registers(e, ctx);
-	e->type = EVENT;
-	e->site = number;
-	e->ts = bpf_ktime_get_ns();
-	e->pid = pid;
-	e->tid = (u32)id;
 	e->g = ctx->r14; // ABIInternal keeps the goroutine there
 	if (t->known)
 		e->goid = word(e->g + t->g_id);
@@ -271,13 +202,39 @@ int at_site(struct pt_regs *ctx)
 		read_request(e, t, ctx->bx);
 	if (s->status && ctx->ax)
 		e->status = word(ctx->ax + 16);
+}
+
+SEC("uprobe.multi")
+int at_site(struct pt_regs *ctx)
+{
+	u64 id = bpf_get_current_pid_tgid();
+	u32 pid = id >> 32, number = (u32)bpf_get_attach_cookie(ctx);
+	struct target *t = bpf_map_lookup_elem(&targets, &pid);
+	if (!t)
+		return 0;
+	struct site *s = bpf_map_lookup_elem(&sites, &number);
+	if (!s)
+		return 0;
+	count(TAKEN);
+	struct events_slot *slot = take_events();
+	if (!slot) {
+		count(LOST);
+		return 0;
+	}
+	struct event *e = &slot->data;
+	e->type = EVENT;
+	e->site = number;
+	e->ts = bpf_ktime_get_ns();
+	e->pid = pid;
+	e->tid = (u32)id;
+	read_site(ctx, e, s, t);
 	u64 depth = 0;
 	if (s->stack) {
 		long n = bpf_get_stack(ctx, e->stack, STACK_BYTES - 8, BPF_F_USER_STACK);
 		depth = n > 0 ? (u64)n & MASK : 0;
 	}
 	e->stack_bytes = depth;
-	if (bpf_ringbuf_output(&calls, e, __builtin_offsetof(struct event, stack) + depth, BPF_RB_NO_WAKEUP))
-		count(LOST_EVENTS);
+	output(e, __builtin_offsetof(struct event, stack) + depth, LOST);
+	give(slot);
 	return 0;
 }

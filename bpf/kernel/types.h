@@ -26,12 +26,14 @@ enum bpf_map_type {
 	BPF_MAP_TYPE_HASH = 1,
 	BPF_MAP_TYPE_ARRAY = 2,
 	BPF_MAP_TYPE_PERCPU_ARRAY = 6,
+	BPF_MAP_TYPE_LRU_HASH = 9,
 	BPF_MAP_TYPE_RINGBUF = 27,
 };
 
 enum {
 	BPF_ANY = 0,
 	BPF_NOEXIST = 1,
+	BPF_EXIST = 2,
 	BPF_F_USER_STACK = 256,
 	BPF_RB_NO_WAKEUP = 1,
 };
@@ -46,9 +48,34 @@ struct thread_struct {
 	unsigned long fsbase;
 };
 
+typedef struct {
+	int counter;
+} atomic_t;
+
+struct signal_struct {
+	atomic_t live; // threads that have not ended
+};
+
 struct task_struct {
 	int pid, tgid;
 	struct thread_struct thread;
+	struct signal_struct *signal;
+};
+
+struct in6_addr {
+	u8 s6_addr[16]; // not read by its own layout: see address() in events.bpf.c
+};
+
+struct sock_common {
+	__be32 skc_daddr;
+	__be16 skc_dport;
+	unsigned short skc_family;
+	struct in6_addr skc_v6_daddr;
+};
+
+struct sock {
+	struct sock_common __sk_common;
+	int sk_err;
 };
 
 #pragma clang attribute pop

@@ -2,14 +2,17 @@ package probes
 
 import "fmt"
 
-// maxBody bounds, in bytes, the parts of bodies that wait for their event.
-const maxBody = 64 << 20
+// Bounds of the bodies that wait for their event.
+const (
+	maxBody   = 64 << 20 // bytes of all
+	maxBodies = 10_000
+)
 
 // bodies gathers the parts of requests' bodies, which come ahead of their event. An event that is lost
 // leaves its parts behind: the oldest are given up when there are too many.
 type bodies struct {
 	waiting map[bodyKey][]byte
-	order   []bodyKey
+	order   []bodyKey // of their first parts; those that are given out stay until they are the oldest
 	bytes   int
 }
 
@@ -27,19 +30,21 @@ func (b *bodies) add(r rawEvent) error {
 	}
 	k := bodyKey{int(r.u32(16)), r.u64(8)}
 	part := r[bodyHead:][:r.u32(4)]
+	known, first := b.waiting[k], r.u32(20) == 0
+	if int(r.u32(20)) != len(known) {
+		return nil // the part before was lost, and counted by the probe: this one can't be placed
+	}
 	if b.waiting == nil {
 		b.waiting = map[bodyKey][]byte{}
 	}
-	if _, known := b.waiting[k]; !known {
+	if first {
 		b.order = append(b.order, k)
 	}
-	if int(r.u32(20)) != len(b.waiting[k]) {
-		return nil // the part before was lost, and counted by the probe: this one can't be placed
-	}
-	b.waiting[k] = append(b.waiting[k], part...)
+	b.waiting[k] = append(known, part...)
 	b.bytes += len(part)
-	for b.bytes > maxBody && len(b.order) > 1 {
+	for len(b.order) > 1 && (b.bytes > maxBody || len(b.order) > maxBodies || b.waiting[b.order[0]] == nil) {
 		b.drop(b.order[0])
+		b.order = b.order[1:]
 	}
 	return nil
 }
@@ -48,9 +53,7 @@ func (b *bodies) add(r rawEvent) error {
 func (b *bodies) of(e *Event) []byte {
 	k := bodyKey{e.PID, uint64(e.Time)}
 	body := b.waiting[k]
-	if body != nil {
-		b.drop(k)
-	}
+	b.drop(k)
 	if int64(len(body)) != e.BodyLength {
 		return nil
 	}
@@ -60,10 +63,4 @@ func (b *bodies) of(e *Event) []byte {
 func (b *bodies) drop(k bodyKey) {
 	b.bytes -= len(b.waiting[k])
 	delete(b.waiting, k)
-	for i := range b.order {
-		if b.order[i] == k {
-			b.order = append(b.order[:i], b.order[i+1:]...)
-			return
-		}
-	}
 }

@@ -1,4 +1,4 @@
 package probes
 
 // Needs clang and libbpf's headers. The flags give the same bytes on every machine.
-//go:generate go run github.com/cilium/ebpf/cmd/bpf2go -tags linux -target amd64 -type event -type site -type target operator ../kernel/operator.bpf.c -- -O2 -g -mcpu=v3 -Wall -Werror -I../kernel
+//go:generate go run github.com/cilium/ebpf/cmd/bpf2go -tags linux -target amd64 -type event -type body -type site operator ../kernel/operator.bpf.c -- -O2 -g -mcpu=v3 -Wall -Werror -I../kernel

@@ -13,6 +13,13 @@ import (
 	"github.com/cilium/ebpf"
 )
 
+type operatorBodiesSlot struct {
+	_    structs.HostLayout
+	Data operatorBody
+	Busy uint32
+	_    [4]byte
+}
+
 type operatorBody struct {
 	_    structs.HostLayout
 	Type uint32
@@ -45,6 +52,13 @@ type operatorEvent struct {
 	Regs       [16]uint64
 }
 
+type operatorEventsSlot struct {
+	_    structs.HostLayout
+	Data operatorEvent
+	Busy uint32
+	_    [4]byte
+}
+
 type operatorSite struct {
 	_       structs.HostLayout
 	TextPtr [2]uint8
@@ -61,7 +75,9 @@ type operatorSite struct {
 type operatorTarget struct {
 	_        structs.HostLayout
 	Known    uint32
+	G_m      uint32
 	G_id     uint32
+	M_curg   uint32
 	UrlQuery uint32
 }
 
@@ -69,15 +85,16 @@ type operatorTarget struct {
 //
 // Used for safe lookups in a Collection or CollectionSpec.
 const (
-	operatorMapBodyScratch  = "body_scratch"
-	operatorMapCalls        = "calls"
-	operatorMapEventScratch = "event_scratch"
-	operatorMapSeen         = "seen"
-	operatorMapSites        = "sites"
-	operatorMapWatched      = "watched"
-	operatorProgAtSite      = "at_site"
-	operatorVarUnusedBody   = "unused_body"
-	operatorVarUnusedEvent  = "unused_event"
+	operatorMapBodies      = "bodies"
+	operatorMapCounters    = "counters"
+	operatorMapEvents      = "events"
+	operatorMapRing        = "ring"
+	operatorMapSites       = "sites"
+	operatorMapTargets     = "targets"
+	operatorMapTurns       = "turns"
+	operatorProgAtSite     = "at_site"
+	operatorVarUnusedBody  = "unused_body"
+	operatorVarUnusedEvent = "unused_event"
 )
 
 // loadOperator returns the embedded CollectionSpec for operator.
@@ -129,12 +146,13 @@ type operatorProgramSpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type operatorMapSpecs struct {
-	BodyScratch  *ebpf.MapSpec `ebpf:"body_scratch"`
-	Calls        *ebpf.MapSpec `ebpf:"calls"`
-	EventScratch *ebpf.MapSpec `ebpf:"event_scratch"`
-	Seen         *ebpf.MapSpec `ebpf:"seen"`
-	Sites        *ebpf.MapSpec `ebpf:"sites"`
-	Watched      *ebpf.MapSpec `ebpf:"watched"`
+	Bodies   *ebpf.MapSpec `ebpf:"bodies"`
+	Counters *ebpf.MapSpec `ebpf:"counters"`
+	Events   *ebpf.MapSpec `ebpf:"events"`
+	Ring     *ebpf.MapSpec `ebpf:"ring"`
+	Sites    *ebpf.MapSpec `ebpf:"sites"`
+	Targets  *ebpf.MapSpec `ebpf:"targets"`
+	Turns    *ebpf.MapSpec `ebpf:"turns"`
 }
 
 // operatorVariableSpecs contains global variables before they are loaded into the kernel.
@@ -165,22 +183,24 @@ func (o *operatorObjects) Close() error {
 //
 // It can be passed to loadOperatorObjects or ebpf.CollectionSpec.LoadAndAssign.
 type operatorMaps struct {
-	BodyScratch  *ebpf.Map `ebpf:"body_scratch"`
-	Calls        *ebpf.Map `ebpf:"calls"`
-	EventScratch *ebpf.Map `ebpf:"event_scratch"`
-	Seen         *ebpf.Map `ebpf:"seen"`
-	Sites        *ebpf.Map `ebpf:"sites"`
-	Watched      *ebpf.Map `ebpf:"watched"`
+	Bodies   *ebpf.Map `ebpf:"bodies"`
+	Counters *ebpf.Map `ebpf:"counters"`
+	Events   *ebpf.Map `ebpf:"events"`
+	Ring     *ebpf.Map `ebpf:"ring"`
+	Sites    *ebpf.Map `ebpf:"sites"`
+	Targets  *ebpf.Map `ebpf:"targets"`
+	Turns    *ebpf.Map `ebpf:"turns"`
 }
 
 func (m *operatorMaps) Close() error {
 	return _OperatorClose(
-		m.BodyScratch,
-		m.Calls,
-		m.EventScratch,
-		m.Seen,
+		m.Bodies,
+		m.Counters,
+		m.Events,
+		m.Ring,
 		m.Sites,
-		m.Watched,
+		m.Targets,
+		m.Turns,
 	)
 }
 

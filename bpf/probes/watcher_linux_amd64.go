@@ -5,46 +5,46 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"sync/atomic"
 	"time"
 
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/link"
-	"github.com/cilium/ebpf/ringbuf"
 
 	"github.com/opreplay/opreplay/bpf"
+	"github.com/opreplay/opreplay/bpf/internal/ring"
 	"github.com/opreplay/opreplay/bpf/symbols"
 )
 
-const (
-	look      = 100 * time.Millisecond // how often the ring buffer is looked at: a probe does not wake us
-	ringBytes = 16 << 20
-)
+const ringBytes = 16 << 20
 
-// Watcher watches the processes that it follows, of those that run one binary.
+// Watcher watches those of the processes followed that run one binary.
 type Watcher struct {
 	objects operatorObjects
-	link    link.Link // held: one that is collected as garbage detaches its probes
-	ring    *ringbuf.Reader
-	record  ringbuf.Record
+	links   []link.Link // held: one that is collected as garbage detaches its probes
+	ring    *ring.Reader
 	sites   []site
 	bodies  bodies
-	version string       // of the Go release that built the binary
-	empty   atomic.Int64 // when Next last found nothing left, on CLOCK_MONOTONIC
 }
 
 // Attach puts probes into the binary at PATH, whose tables are B. All processes that run this very file pass
-// them; those that are followed are watched.
-func Attach(b *symbols.Binary, path string) (_ *Watcher, err error) {
-	if err := bpf.Check(false); err != nil {
-		return nil, err
+// them; those of PROCESSES are watched. Queries of URLs and goroutines' numbers are known where the Go release is
+// one whose structures we know.
+func Attach(processes *bpf.Processes, b *symbols.Binary, path string) (*Watcher, error) {
+	w, err := attach(processes, b, path, true)
+	if errors.Is(err, ebpf.ErrNotSupported) { // many at once take Linux 6.6
+		w, err = attach(processes, b, path, false)
 	}
+	return w, err
+}
+
+// attach puts them in TOGETHER, or one by one.
+func attach(processes *bpf.Processes, b *symbols.Binary, path string, together bool) (_ *Watcher, err error) {
 	f, err := os.Open(path)
 	if err != nil {
 		return nil, err
 	}
 	defer func() { _ = f.Close() }()
-	w := &Watcher{version: b.GoVersion}
+	w := &Watcher{}
 	if w.sites, err = sites(b, f); err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
@@ -56,20 +56,37 @@ func Attach(b *symbols.Binary, path string) (_ *Watcher, err error) {
 			err = errors.Join(err, w.Close())
 		}
 	}()
-	if err := w.load(); err != nil {
+	if err := w.load(processes, together); err != nil {
 		return nil, err
 	}
-	return w, w.attach(path)
+	exe, err := link.OpenExecutable(path)
+	if err != nil {
+		return nil, err
+	}
+	if together {
+		err = w.attachTogether(exe)
+	} else {
+		err = w.attachEach(exe)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("attaching %d probes to %s: %w", len(w.sites), path, err)
+	}
+	return w, nil
 }
 
 // load gives the program and its table of sites to the kernel.
-func (w *Watcher) load() error {
+func (w *Watcher) load(processes *bpf.Processes, together bool) error {
 	spec, err := loadOperator()
 	if err != nil {
 		return err
 	}
-	spec.Maps[operatorMapCalls].MaxEntries = ringBytes
-	if err := spec.LoadAndAssign(&w.objects, nil); err != nil {
+	if !together {
+		spec.Programs[operatorProgAtSite].AttachType = ebpf.AttachNone
+	}
+	spec.Maps[operatorMapRing].MaxEntries = ringBytes
+	if err := spec.LoadAndAssign(&w.objects, &ebpf.CollectionOptions{
+		MapReplacements: map[string]*ebpf.Map{operatorMapTargets: processes.Targets()},
+	}); err != nil {
 		return fmt.Errorf("the kernel does not take the operator's probes: %w", err)
 	}
 	for i, s := range w.sites {
@@ -77,24 +94,33 @@ func (w *Watcher) load() error {
 			return err
 		}
 	}
-	w.ring, err = ringbuf.NewReader(w.objects.Calls)
+	w.ring, err = ring.Open(w.objects.Ring)
 	return err
 }
 
-func (w *Watcher) attach(path string) error {
-	exe, err := link.OpenExecutable(path)
-	if err != nil {
-		return err
-	}
+func (w *Watcher) attachTogether(exe *link.Executable) error {
 	o := &link.UprobeMultiOptions{}
 	for i, s := range w.sites {
 		o.Addresses = append(o.Addresses, s.off)
 		o.Cookies = append(o.Cookies, uint64(i))
 	}
-	if w.link, err = exe.UprobeMulti(nil, w.objects.AtSite, o); errors.Is(err, ebpf.ErrNotSupported) {
-		return fmt.Errorf("this kernel can't attach many probes at once, which needs Linux 6.6: %w", err)
-	} else if err != nil {
-		return fmt.Errorf("attaching %d probes to %s: %w", len(w.sites), path, err)
+	l, err := exe.UprobeMulti(nil, w.objects.AtSite, o)
+	if err == nil {
+		w.links = append(w.links, l)
+	}
+	return err
+}
+
+// attachEach is for kernels before 6.6. It takes longer, and CAP_SYS_ADMIN.
+func (w *Watcher) attachEach(exe *link.Executable) error {
+	for i, s := range w.sites {
+		l, err := exe.Uprobe(s.function, w.objects.AtSite, &link.UprobeOptions{Address: s.off, Cookie: uint64(i)})
+		if errors.Is(err, os.ErrPermission) {
+			return fmt.Errorf("before Linux 6.6 that needs CAP_SYS_ADMIN: %w", err)
+		} else if err != nil {
+			return err
+		}
+		w.links = append(w.links, l)
 	}
 	return nil
 }
@@ -127,48 +153,21 @@ func (w *Watcher) Sites() []string {
 	return names
 }
 
-// Follow watches the process PID from now on. Goroutine numbers and queries of URLs are known if KNOWN comes
-// back true, else the Go release that built it is not one that we know the structures of.
-func (w *Watcher) Follow(pid int) (known bool, err error) {
-	l, known := symbols.LayoutOf(w.version)
-	t := operatorTarget{G_id: l.GID, UrlQuery: l.URLRawQuery}
-	if known {
-		t.Known = 1
-	}
-	return known, w.objects.Watched.Put(uint32(pid), &t)
-}
-
-// Unfollow ends what Follow began.
-func (w *Watcher) Unfollow(pid int) error {
-	err := w.objects.Watched.Delete(uint32(pid))
-	if errors.Is(err, ebpf.ErrKeyNotExist) {
-		return nil
-	}
-	return err
-}
-
 // Next waits for the next event. It ends with CTX's error.
 func (w *Watcher) Next(ctx context.Context) (*Event, error) {
 	for {
-		if err := ctx.Err(); err != nil {
+		record, err := w.ring.Next(ctx)
+		if err != nil {
 			return nil, err
 		}
-		before := bpf.Monotonic()
-		w.ring.SetDeadline(time.Now().Add(look))
-		if err := w.ring.ReadInto(&w.record); errors.Is(err, os.ErrDeadlineExceeded) {
-			w.empty.Store(int64(before))
-			continue
-		} else if err != nil {
-			return nil, err
-		}
-		if e, err := w.take(w.record.RawSample); e != nil || err != nil {
+		if e, err := w.take(record); e != nil || err != nil {
 			return e, err
 		}
 	}
 }
 
 // Seen is the time on CLOCK_MONOTONIC up to which Next has returned all that there was.
-func (w *Watcher) Seen() time.Duration { return time.Duration(w.empty.Load()) }
+func (w *Watcher) Seen() time.Duration { return w.ring.Seen() }
 
 // take reads a record. There is no event where it is a part of a body.
 func (w *Watcher) take(r rawEvent) (*Event, error) {
@@ -190,16 +189,16 @@ func (w *Watcher) take(r rawEvent) (*Event, error) {
 }
 
 // Counted is how many events there were since the start, and how many of them, and how many parts of bodies,
-// were lost since the ring buffer was full.
+// were lost for want of room.
 func (w *Watcher) Counted() (seen, lost, lostBodies uint64, err error) {
-	for key, sum := range map[uint32]*uint64{0: &seen, 1: &lost, 2: &lostBodies} {
-		var each []uint64
-		if err := w.objects.Seen.Lookup(key, &each); err != nil {
+	for i, n := range map[uint32]*uint64{ring.Taken: &seen, ring.Lost: &lost, ring.LostBodies: &lostBodies} {
+		if *n, err = ring.Count(w.objects.Counters, i); err != nil {
 			return 0, 0, 0, err
 		}
-		for _, n := range each {
-			*sum += n
-		}
+	}
+	// One by one, probes do not come by while another program runs on their processor; the kernel counts that.
+	if stats, err := w.objects.AtSite.Stats(); err == nil {
+		seen, lost = seen+stats.RecursionMisses, lost+stats.RecursionMisses
 	}
 	return seen, lost, lostBodies, nil
 }
@@ -207,8 +206,8 @@ func (w *Watcher) Counted() (seen, lost, lostBodies uint64, err error) {
 // Close takes the probes out of the binary again.
 func (w *Watcher) Close() error {
 	var errs []error
-	if w.link != nil {
-		errs = append(errs, w.link.Close())
+	for _, l := range w.links {
+		errs = append(errs, l.Close())
 	}
 	if w.ring != nil {
 		errs = append(errs, w.ring.Close())

@@ -1,115 +1,101 @@
 package probes
 
 import (
-	"bufio"
-	"context"
 	"fmt"
 	"io"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
-	"sync"
 	"testing"
-	"time"
 	"unsafe"
 
+	"github.com/cilium/ebpf"
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/opreplay/opreplay/bpf"
+	"github.com/opreplay/opreplay/bpf/internal/guest"
 	"github.com/opreplay/opreplay/bpf/symbols"
 )
 
-// folder has what the tests build.
-var folder string
+// built is testdata/guest, stripped: once for all tests.
+var built string
+
+func guestPath(t *testing.T) string {
+	t.Helper()
+	if built == "" {
+		path := guest.Build(t, "./testdata/guest", guest.Stripped)
+		folder, err := os.MkdirTemp("", "probes-")
+		if err != nil {
+			t.Fatal(err)
+		}
+		built = filepath.Join(folder, "guest")
+		if err := os.Rename(path, built); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return built
+}
 
 func TestMain(m *testing.M) {
-	code := 1
-	var err error
-	if folder, err = os.MkdirTemp("", "probes-"); err == nil {
-		code = m.Run()
-		err = os.RemoveAll(folder)
-	}
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		code = 1
+	code := m.Run()
+	if built != "" {
+		if err := os.RemoveAll(filepath.Dir(built)); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			code = 1
+		}
 	}
 	os.Exit(code)
 }
 
-// built compiles testdata/guest, once for all tests.
-var built = sync.OnceValues(func() (string, error) {
-	path := filepath.Join(folder, "guest")
-	build := exec.Command("go", "build", "-ldflags=-s -w", "-o", path, "./testdata/guest")
-	build.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := build.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("go build: %w\n%s", err, out)
-	}
-	return path, nil
-})
-
-// guest runs testdata/guest, stripped, watched before it begins.
-type guest struct {
+// operator is testdata/guest, watched before it begins.
+type operator struct {
 	*Watcher
-	pid    int
-	start  func()
-	out    *bufio.Scanner
+	*guest.Process
 	symbol *symbols.Process
 }
 
-func startGuest(t *testing.T) *guest {
+func startGuest(t *testing.T) *operator { return startWatched(t, true) }
+
+// startWatched puts the probes in together or one by one.
+func startWatched(t *testing.T, together bool) *operator {
 	t.Helper()
 	if err := bpf.Check(false); err != nil {
 		t.Skipf("SKIPPED: %v", err)
 	}
-	path, err := built()
+	processes, err := bpf.NewProcesses()
 	if err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.Command(path)
-	stdin, err := cmd.StdinPipe()
-	if err != nil {
+	closing(t, processes)
+	path := guestPath(t)
+	g := &operator{Process: guest.Start(t, path)}
+	if g.symbol, err = symbols.OpenProcess(g.PID); err != nil {
 		t.Fatal(err)
 	}
-	stdout, err := cmd.StdoutPipe()
-	if err != nil {
+	if g.Watcher, err = attach(processes, g.symbol.Binary, path, together); err != nil {
 		t.Fatal(err)
 	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	g := &guest{pid: cmd.Process.Pid, out: bufio.NewScanner(stdout)}
-	g.start = func() { _, _ = io.WriteString(stdin, "\n") }
-	t.Cleanup(func() {
-		_ = stdin.Close()
-		_ = cmd.Wait()
-	})
-	if g.symbol, err = symbols.OpenProcess(g.pid); err != nil {
-		t.Fatal(err)
-	}
-	if g.Watcher, err = Attach(g.symbol.Binary, path); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := g.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	if known, err := g.Follow(g.pid); err != nil || !known {
-		t.Fatalf("%s is known: %t, %v", symbols.GoVersion(g.pid), known, err)
+	closing(t, g.Watcher)
+	if known, err := processes.Follow(g.PID); err != nil || !known {
+		t.Fatalf("%s is known: %t, %v", symbols.GoVersion(g.PID), known, err)
 	}
 	return g
 }
 
+func closing(t *testing.T, c io.Closer) {
+	t.Cleanup(func() {
+		if err := c.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
 // events is what the guest did on its main goroutine, to its last call.
-func (g *guest) events(t *testing.T) (all []*Event) {
+func (g *operator) events(t *testing.T) (all []*Event) {
 	t.Helper()
-	g.start()
-	if !g.out.Scan() {
-		t.Fatal("the guest printed nothing")
-	}
-	goid, err := strconv.ParseUint(g.out.Text(), 10, 64)
+	g.Say("")
+	goid, err := strconv.ParseUint(g.Line(), 10, 64)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -145,29 +131,39 @@ func line(e *Event) string {
 }
 
 // All that the guest did is seen once and in its order: what it is, the key, the wait, the call with its
-// query and its body, the answer.
+// query and its body, the answer. Likewise where the kernel is too old to put in all probes at once.
 func TestSeesQueuesAndCalls(t *testing.T) {
-	var got []string
-	for _, e := range startGuest(t).events(t) {
-		got = append(got, line(e))
+	for name, together := range map[string]bool{"together": true, "one by one": false} {
+		t.Run(name, func(t *testing.T) {
+			var got []string
+			g := startWatched(t, together)
+			for _, e := range g.events(t) {
+				got = append(got, line(e))
+			}
+			if diff := cmp.Diff(all, got); diff != "" {
+				t.Errorf("wanted, and seen:\n%s", diff)
+			}
+			if _, lost, lostBodies, err := g.Counted(); lost != 0 || lostBodies != 0 || err != nil {
+				t.Errorf("%d events and %d parts of bodies lost, %v", lost, lostBodies, err)
+			}
+		})
 	}
-	want := []string{
-		// AddRateLimited puts the key back by AddAfter
-		"add |space/of-strings", "start |space/of-strings", "addRateLimited |space/of-strings", "addAfter |space/of-strings 5ms", "addAfter |space/of-strings 1h0m0s", "done |space/of-strings",
-		"add space|of-structs", "start space|of-structs", "addRateLimited space|of-structs", "addAfter space|of-structs 5ms", "addAfter space|of-structs 1h0m0s", "done space|of-structs",
-		"add |space/of-any", "start |space/of-any", "addRateLimited |space/of-any", "addAfter |space/of-any 5ms", "addAfter |space/of-any 1h0m0s", "done |space/of-any",
-		"add space|first", "addAfter space|later 1h0m0s", "addRateLimited space|failed", "done space|first",
-		`request GET /apis/x?watch=true&resourceVersion=7 0 ""`, "response 418",
-		`request POST /bytes? 7 "{\"a\":1}"`, "response 418",
-		`request PUT /strings? 7 "{\"b\":2}"`, "response 418",
-		`request PATCH /big? 1000000 "0123456789… of 1000000"`, "response 418",
-		`request POST /pipe? 0 ""`, "response 418", // http.Request's 0 with a body means unknown
-		`request GET /gone? 0 ""`, "response 0",
-		`request GET /deep? 0 ""`, "response 404",
-	}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("wanted, and seen:\n%s", diff)
-	}
+}
+
+// all is what the guest does.
+var all = []string{
+	// AddRateLimited puts the key back by AddAfter
+	"add |space/of-strings", "start |space/of-strings", "addRateLimited |space/of-strings", "addAfter |space/of-strings 5ms", "addAfter |space/of-strings 1h0m0s", "done |space/of-strings",
+	"add space|of-structs", "start space|of-structs", "addRateLimited space|of-structs", "addAfter space|of-structs 5ms", "addAfter space|of-structs 1h0m0s", "done space|of-structs",
+	"add |space/of-any", "start |space/of-any", "addRateLimited |space/of-any", "addAfter |space/of-any 5ms", "addAfter |space/of-any 1h0m0s", "done |space/of-any",
+	"add space|first", "addAfter space|later 1h0m0s", "addRateLimited space|failed", "done space|first",
+	`request GET /apis/x?watch=true&resourceVersion=7 0 ""`, "response 418",
+	`request POST /bytes? 7 "{\"a\":1}"`, "response 418",
+	`request PUT /strings? 7 "{\"b\":2}"`, "response 418",
+	`request PATCH /big? 1000000 "0123456789… of 1000000"`, "response 418",
+	`request POST /pipe? 0 ""`, "response 418", // http.Request's 0 with a body means unknown
+	`request GET /gone? 0 ""`, "response 0",
+	`request GET /deep? 0 ""`, "response 404",
 }
 
 // A queue's additions and the end of the work on its keys name one and the same queue, and no other one.
@@ -199,25 +195,57 @@ func TestTellsQueuesApart(t *testing.T) {
 	}
 }
 
-// What Next has returned when there was nothing left is all that happened before.
-func TestSaysUpToWhenItHasSeen(t *testing.T) {
-	g := startGuest(t)
-	events := g.events(t)
-	last := events[len(events)-1].Time
-	ctx, cancel := context.WithCancel(t.Context())
-	go func() {
-		for g.Seen() <= last {
-			<-time.After(time.Millisecond)
+// Tasks that come by a probe while another one is in it, on the same processor, find memory of their own; where there
+// is none, an event is lost, and counted.
+func TestMemoryInUseIsNotTaken(t *testing.T) {
+	for _, c := range []struct {
+		busy int
+		lost bool
+	}{{3, false}, {4, true}} {
+		g := startGuest(t)
+		for i := range c.busy {
+			occupy(t, g.objects.Events, uint32(i))
 		}
-		cancel()
-	}()
-	for {
-		if e, err := g.Next(ctx); err != nil {
-			return
-		} else if e.Time < g.Seen() {
-			t.Errorf("%s at %s, when all up to %s was seen", e.Kind, e.Time, g.Seen())
+		g.Say("")
+		g.Line()
+		if g.Line(); c.lost { // it is done
+			if seen, lost, _, err := g.Counted(); lost == 0 || lost != seen || err != nil {
+				t.Errorf("%d of %d events lost, %v", lost, seen, err)
+			}
+			continue
+		}
+		if n := len(g.eventsSoFar(t)); n < len(all) {
+			t.Errorf("%d of %d events", n, len(all))
 		}
 	}
+}
+
+// occupy marks the I-th piece of memory as in use on all processors.
+func occupy(t *testing.T, m *ebpf.Map, i uint32) {
+	t.Helper()
+	var slots []operatorEventsSlot
+	if err := m.Lookup(i, &slots); err != nil {
+		t.Fatal(err)
+	}
+	for cpu := range slots {
+		slots[cpu].Busy = 1
+	}
+	if err := m.Put(i, slots); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// eventsSoFar is what has been handed over, to the last call.
+func (g *operator) eventsSoFar(t *testing.T) (got []*Event) {
+	t.Helper()
+	for len(got) == 0 || got[len(got)-1].Path != "/deep" {
+		e, err := g.Next(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		got = append(got, e)
+	}
+	return got
 }
 
 func TestNamesTheLineThatCalls(t *testing.T) {

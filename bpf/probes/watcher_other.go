@@ -8,6 +8,7 @@ import (
 	"runtime"
 	"time"
 
+	"github.com/opreplay/opreplay/bpf"
 	"github.com/opreplay/opreplay/bpf/symbols"
 )
 
@@ -17,11 +18,9 @@ var errUnsupported = errors.New("watching an operator's calls needs Linux on amd
 type Watcher struct{}
 
 // Attach says that it can't.
-func Attach(*symbols.Binary, string) (*Watcher, error) { return nil, errUnsupported }
+func Attach(*bpf.Processes, *symbols.Binary, string) (*Watcher, error) { return nil, errUnsupported }
 
 func (*Watcher) Sites() []string                      { return nil }
-func (*Watcher) Follow(int) (bool, error)             { return false, errUnsupported }
-func (*Watcher) Unfollow(int) error                   { return errUnsupported }
 func (*Watcher) Next(context.Context) (*Event, error) { return nil, errUnsupported }
 func (*Watcher) Seen() time.Duration                  { return 0 }
 func (*Watcher) Close() error                         { return nil }

@@ -1,10 +1,9 @@
 package symbols
 
 import (
-	"os"
-	"os/exec"
-	"path/filepath"
 	"testing"
+
+	"github.com/opreplay/opreplay/bpf/internal/guest"
 )
 
 // forms are the ways in which the test program is built.
@@ -13,20 +12,14 @@ var forms = []struct {
 	flags []string
 }{
 	{"plain", nil},
-	{"stripped", []string{"-ldflags=-s -w"}},
-	{"pie", []string{"-buildmode=pie", "-ldflags=-s -w"}},
+	{"stripped", []string{guest.Stripped}},
+	{"pie", []string{"-buildmode=pie", guest.Stripped}},
 }
 
 // build compiles testdata/guest.
 func build(t testing.TB, flags ...string) string {
 	t.Helper()
-	out := filepath.Join(t.TempDir(), "guest")
-	cmd := exec.Command("go", append(append([]string{"build"}, flags...), "-o", out, "./testdata/guest")...)
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS=linux", "GOARCH=amd64")
-	if b, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("go build: %v\n%s", err, b)
-	}
-	return out
+	return guest.Build(t, "./testdata/guest", flags...)
 }
 
 func open(t testing.TB, path string) *Binary {

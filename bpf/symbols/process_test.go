@@ -1,12 +1,12 @@
 package symbols
 
 import (
-	"bufio"
 	"fmt"
-	"os/exec"
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/opreplay/opreplay/bpf/internal/guest"
 )
 
 // A process tells how its own runtime names a stack; we look at it from outside. Position-independent
@@ -60,35 +60,16 @@ func names(lines []string) (out []string) {
 	return out
 }
 
-// startGuest runs the program and returns the lines of its first stack.
+// startGuest runs the program and returns the lines of its first two stacks.
 func startGuest(t *testing.T, path string) (pid int, lines []string) {
 	t.Helper()
-	cmd := exec.Command(path)
-	stdin, err := cmd.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	stdout, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		_ = stdin.Close()
-		_ = cmd.Wait()
-	})
-	out := bufio.NewScanner(stdout)
-	for stacks := 0; stacks < 2 && out.Scan(); {
-		if out.Text() == "" {
+	g := guest.Start(t, path)
+	for stacks := 0; stacks < 2; {
+		if line := g.Line(); line != "" {
+			lines = append(lines, line)
+		} else {
 			stacks++
-			continue
 		}
-		lines = append(lines, out.Text())
 	}
-	if len(lines) < 6 {
-		t.Fatalf("the guest printed %q", lines)
-	}
-	return cmd.Process.Pid, lines
+	return g.PID, lines
 }

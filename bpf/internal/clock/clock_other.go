@@ -1,6 +1,6 @@
 //go:build !linux
 
-package bpf
+package clock
 
 import "time"
 

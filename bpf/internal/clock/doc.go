@@ -1,0 +1,2 @@
+// Package clock reads the clock by which the kernel stamps what its programs see.
+package clock
