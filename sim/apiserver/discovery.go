@@ -3,12 +3,12 @@ package apiserver
 import (
 	"encoding/json"
 	"net/http"
-	"slices"
 	"strings"
 
 	apidiscoveryv2 "k8s.io/api/apidiscovery/v2"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apiserver/pkg/endpoints/discovery/aggregated"
 	"k8s.io/apiserver/pkg/endpoints/handlers/negotiation"
 	"k8s.io/apiserver/pkg/endpoints/handlers/responsewriters"
 	"k8s.io/kubernetes/pkg/api/legacyscheme"
@@ -19,16 +19,7 @@ const aggregatedType = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupD
 // groupList answers an unaggregated GET /apis with all groups. In a real cluster kube-aggregator does;
 // the embedded server by itself leaves out those of CRDs.
 func (s *Server) groupList(h http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		is := strings.TrimSuffix(r.URL.Path, "/") == "/apis"
-		if is && r.Method != http.MethodGet {
-			r = r.Clone(r.Context())
-			r.Method = http.MethodGet // kube-aggregator does not look at it
-		}
-		if !is || slices.ContainsFunc(r.Header.Values("Accept"), func(a string) bool { return strings.Contains(a, "as=APIGroupDiscoveryList") }) {
-			h.ServeHTTP(w, r)
-			return
-		}
+	list := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		resp, err := s.get(r.Context(), "/apis", aggregatedType)
 		if err != nil || resp.code != http.StatusOK {
 			h.ServeHTTP(w, r)
@@ -39,10 +30,22 @@ func (s *Server) groupList(h http.Handler) http.Handler {
 			h.ServeHTTP(w, r)
 			return
 		}
-		list := groups(doc)
+		all := groups(doc)
 		w.Header().Set("Cache-Control", "no-cache, private")
 		responsewriters.WriteObjectNegotiated(legacyscheme.Codecs, negotiation.DefaultEndpointRestrictions, schema.GroupVersion{},
-			w, r, http.StatusOK, &list, false)
+			w, r, http.StatusOK, &all, false)
+	})
+	either := aggregated.WrapAggregatedDiscoveryToHandler(list, h, nil)
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if strings.TrimSuffix(r.URL.Path, "/") != "/apis" {
+			h.ServeHTTP(w, r)
+			return
+		}
+		if r.Method != http.MethodGet {
+			r = r.Clone(r.Context())
+			r.Method = http.MethodGet // kube-aggregator does not look at it
+		}
+		either.ServeHTTP(w, r)
 	})
 }
 

@@ -225,6 +225,8 @@ var (
 	uuidForm = regexp.MustCompile(`[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}`)
 	timeForm = regexp.MustCompile(`\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z`)
 	ipForm   = regexp.MustCompile(`\b10\.0\.0\.\d+\b`)
+	// A node port among the ports of a Service's row in a Table.
+	portForm = regexp.MustCompile(`:3[0-2]\d{3}/(TCP|UDP|SCTP)\b`)
 	hostForm = regexp.MustCompile(`127\.0\.0\.1:\d+`)
 	// Of OpenAPI documents, which are compared themselves.
 	hashForm  = regexp.MustCompile(`hash=[0-9A-F]{32,}`)
@@ -265,6 +267,10 @@ func (n *normal) plain(s string) string {
 	s = uuidForm.ReplaceAllStringFunc(s, func(u string) string { return first(n.uids, u, "uid") })
 	s = timeForm.ReplaceAllStringFunc(s, n.time)
 	s = ipForm.ReplaceAllStringFunc(s, func(ip string) string { return n.allocated(ip, "ip") })
+	s = portForm.ReplaceAllStringFunc(s, func(p string) string {
+		port, protocol, _ := strings.Cut(p[1:], "/")
+		return ":" + n.allocated(port, "port") + "/" + protocol
+	})
 	s = hostForm.ReplaceAllString(s, "<host>")
 	for name, as := range n.names {
 		s = strings.ReplaceAll(s, name, as)
