@@ -158,7 +158,7 @@ func (s *State) since(rv int64, f func(Author)) {
 			if v.call != nil {
 				a.Call, a.Process, a.Manager = v.call, v.call.Process, v.call.Manager
 			} else if a.Manager == "" {
-				a.Manager = newestManager(v.body)
+				a.Manager = newestManager(v.body, nil) // its request may yet come
 			}
 			f(a)
 		}

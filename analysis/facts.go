@@ -70,7 +70,11 @@ func (c *Change) Diff() (leaves []jsontext.Leaf, known bool) {
 func (c *Change) Manager() string {
 	if c.Author.Manager == "" && !c.managed {
 		c.managed = true
-		c.Author.Manager = newestManager(c.After)
+		known := c.model.managers
+		if c.Created { // perhaps before the recording
+			known = nil
+		}
+		c.Author.Manager = newestManager(c.After, known)
 		if c.Author.Known == Unknown && c.Author.Manager != "" {
 			c.Author.Known = ManagedFields
 		}

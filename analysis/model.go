@@ -43,6 +43,7 @@ type Model struct {
 	on        *listeners
 	objects   map[Key]*State
 	uids      map[string]*State
+	managers  map[string]bool // field managers of recorded processes, whose writes are all known
 	processes map[string]*Process
 	nth       []*Process // by Process.index
 	seen      int64      // incarnations
@@ -111,7 +112,7 @@ func newModel(manifest *traces.Manifest, on *listeners) *Model {
 	return &Model{
 		Simulated: manifest.Run != nil, Manifest: manifest, on: on,
 		passes:  passes{wanted: len(on.passes) > 0},
-		objects: map[Key]*State{}, uids: map[string]*State{}, processes: map[string]*Process{}, bodies: bodies{limit: defaultBodies},
+		objects: map[Key]*State{}, uids: map[string]*State{}, managers: map[string]bool{}, processes: map[string]*Process{}, bodies: bodies{limit: defaultBodies},
 	}
 }
 
@@ -225,6 +226,9 @@ func (m *Model) request(r *traces.Request) {
 	} else if c.Write() {
 		if p != nil {
 			p.Writes++
+			if c.Manager != "" && !m.managers[c.Manager] {
+				m.managers[strings.Clone(c.Manager)] = true
+			}
 		}
 		m.write(c, r)
 	}

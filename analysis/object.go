@@ -158,10 +158,10 @@ func owner(body string) string {
 	return strings.Clone(uid)
 }
 
-// newestManager is the manager of the newest entry of managedFields: the last writer, unless its write
-// changed no field of its own. Times have a grain of one second; of equal times the later entry counts, for
-// the API server appends.
-func newestManager(body string) string {
+// newestManager is the manager of the newest entry of managedFields that isn't one of those whose writes are all known:
+// the last writer, unless its write changed no field of its own. Times have a grain of one second; of equal times the
+// later entry counts, for the API server sorts them so.
+func newestManager(body string, known map[string]bool) string {
 	fields, ok := jsontext.Get(body, "metadata", "managedFields")
 	if !ok {
 		return ""
@@ -169,9 +169,15 @@ func newestManager(body string) string {
 	name, newest := "", ""
 	jsontext.Elements(fields, func(entry string) bool {
 		t, _ := jsontext.Get(entry, "time")
-		if t >= newest {
-			manager, _ := jsontext.Get(entry, "manager")
-			newest, name = t, jsontext.Text(manager)
+		if t < newest {
+			return true
+		}
+		manager, _ := jsontext.Get(entry, "manager")
+		switch m := jsontext.Text(manager); {
+		case !known[m]:
+			newest, name = t, m
+		case t > newest:
+			newest, name = t, ""
 		}
 		return true
 	})
