@@ -99,7 +99,7 @@ func (s *Server) newAdmission(client kubernetes.Interface, stop <-chan struct{})
 		return nil, err
 	}
 	return all.NewFromPlugins(names, noConfig{}, admission.PluginInitializers{initializer.New(client, dyn, newStoreInformers(s.world, nil),
-		s.auth, utilfeature.DefaultFeatureGate, compatibility.DefaultBuildEffectiveVersion(), stop, mapper{discovery: client.Discovery()})}, nil)
+		s.auth, utilfeature.DefaultFeatureGate, compatibility.DefaultBuildEffectiveVersion(), stop, &mapper{server: s, discovery: client.Discovery()})}, nil)
 }
 
 // noConfig configures no plugin.

@@ -111,3 +111,15 @@ func TestMutatingAdmissionPolicy(t *testing.T) {
 	want(t, w.post(widgetPath, widget("a", `,"spec":{}`)), "metadata.labels.mutated", "yes", "spec.color", "blue")
 	want(t, w.post(configMapPath, `{"metadata":{"name":"a"},"data":{"k":"v"}}`), "metadata.labels.mutated", "yes", "data.k", "v")
 }
+
+// What a policy adds that the schema does not allow is gone in the answer already, as after reading it from etcd.
+func TestMutationsArePruned(t *testing.T) {
+	w := newWorld(t, Options{})
+	w.addWidgets()
+	w.post(policyPath+"mutatingadmissionpolicies", `{"metadata":{"name":"m"},"spec":{
+		"matchConstraints":{"resourceRules":[{"apiGroups":["example.com"],"apiVersions":["v1"],"operations":["CREATE"],"resources":["widgets"]}]},
+		"reinvocationPolicy":"Never","failurePolicy":"Fail","mutations":[{"patchType":"JSONPatch","jsonPatch":{"expression":
+		"[JSONPatch{op: 'add', path: '/spec/unheardOf', value: 'x'}, JSONPatch{op: 'add', path: '/spec/size', value: 3}]"}}]}}`)
+	w.post(policyPath+"mutatingadmissionpolicybindings", `{"metadata":{"name":"m"},"spec":{"policyName":"m"}}`)
+	want(t, w.post(widgetPath, widget("a", `,"spec":{}`)), "spec.size", "3", "spec.unheardOf", "")
+}

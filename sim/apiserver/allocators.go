@@ -109,14 +109,24 @@ func (a *ipAllocator) setCIDR(cidr *net.IPNet) {
 func (a *ipAllocator) Allocate(ip net.IP) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if !a.cidr.Contains(ip) {
-		return ipallocator.ErrMismatchedNetwork // as k8s.io/kubernetes/pkg/registry/core/service/ipallocator.MetaAllocator
+	// As k8s.io/kubernetes/pkg/registry/core/service/ipallocator: MetaAllocator finds no range, and a range has no such
+	// address; a dry run asks a range at once, and goes no further.
+	if !a.dryRun && !a.cidr.Contains(ip) {
+		return ipallocator.ErrMismatchedNetwork
 	}
-	v := binary.BigEndian.Uint32(ip.To4())
+	first, _, last := a.bounds()
+	v4 := ip.To4()
+	if v4 == nil || binary.BigEndian.Uint32(v4) < first || binary.BigEndian.Uint32(v4) > last {
+		return &ipallocator.ErrNotInRange{IP: ip, ValidRange: a.cidr.String()}
+	}
+	if a.dryRun {
+		return nil
+	}
+	v := binary.BigEndian.Uint32(v4)
 	if a.used()[v] {
 		return ipallocator.ErrAllocated
 	}
-	a.hold(v)
+	a.held[v] = true
 	return nil
 }
 
@@ -124,23 +134,20 @@ func (a *ipAllocator) Allocate(ip net.IP) error {
 func (a *ipAllocator) AllocateNext() (net.IP, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	if a.dryRun {
+		return a.cidr.IP, nil // the real one does not look for a free one either
+	}
 	used := a.used()
 	first, dynamic, last := a.bounds()
 	for _, span := range [][2]uint32{{dynamic, last}, {first, dynamic - 1}} {
 		for v := span[0]; v <= span[1]; v++ {
 			if !used[v] {
-				a.hold(v)
+				a.held[v] = true
 				return net.IP(binary.BigEndian.AppendUint32(nil, v)), nil
 			}
 		}
 	}
 	return nil, ipallocator.ErrFull
-}
-
-func (a *ipAllocator) hold(v uint32) {
-	if !a.dryRun {
-		a.held[v] = true
-	}
 }
 
 // Release implements ipallocator.Interface.
@@ -183,7 +190,7 @@ func (a *ipAllocator) Destroy() {}
 // EnableMetrics implements ipallocator.Interface.
 func (a *ipAllocator) EnableMetrics() {}
 
-// DryRun implements ipallocator.Interface: it answers as a would and reserves nothing.
+// DryRun implements ipallocator.Interface: it reserves nothing, and knows no more than the range.
 func (a *ipAllocator) DryRun() ipallocator.Interface {
 	cidr := a.CIDR()
 	return &ipAllocator{cidr: &cidr, dryRun: true, reservations: newReservations(a.services, a.uses)}

@@ -70,7 +70,7 @@ func external(h http.Handler, requests *atomic.Uint64, readOnly error, prepare f
 		if readOnly != nil {
 			ctx = store.WithRefusal(ctx, readOnly)
 		}
-		r = r.Clone(ctx)
+		r = r.Clone(store.WithMutation(ctx))
 		// Within a machine, compressing a large list costs more than all else about it.
 		r.Header.Del("Accept-Encoding")
 		if r.Header.Get("Audit-Id") == "" {

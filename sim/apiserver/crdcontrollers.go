@@ -83,20 +83,31 @@ func (c *customs) sync(ctx context.Context, name string) error {
 	return nil
 }
 
+// deleting is the reason of the condition of a CRD whose custom resources are asked to go.
+const deleting = "InstanceDeletionInProgress"
+
 // finalize deletes the custom resources of a deleted CRD, and lets it go when there are none, as
 // k8s.io/apiextensions-apiserver/pkg/controller/finalizer does. Where that waits for up to a minute, looks
 // every five seconds and begins anew, this returns: settle comes again after each write, as long as the CRD
 // is held.
 func (c *customs) finalize(ctx context.Context, name string) error {
 	crd := c.view.get(name)
-	if crd == nil || !held(crd) {
+	if crd == nil || !held(crd) || c.tried[name] {
 		return nil
 	}
-	const under = "InstanceDeletionInProgress"
-	if cond := apiextensionshelpers.FindCRDCondition(crd, apiextensionsv1.Terminating); cond != nil && cond.Reason == under {
+	const failed = "InstanceDeletionFailed"
+	before := apiextensionshelpers.FindCRDCondition(crd, apiextensionsv1.Terminating)
+	if before != nil && before.Reason == deleting {
 		return c.whenEmpty(ctx, crd)
 	}
-	crd, err := c.setTerminating(ctx, crd, under, "CustomResource deletion is in progress")
+	if before != nil && before.Reason == failed {
+		// It is tried again after each write: without a word until it succeeds.
+		if err := c.deleteInstances(ctx, crd); err != nil {
+			c.tried[name] = true
+			return nil
+		}
+	}
+	crd, err := c.setTerminating(ctx, crd, deleting, "CustomResource deletion is in progress")
 	switch {
 	case err != nil || crd == nil:
 		return err
@@ -106,8 +117,8 @@ func (c *customs) finalize(ctx context.Context, name string) error {
 		return c.letGo(ctx, crd, "NeverEstablished", "resource was never established")
 	}
 	if err := c.deleteInstances(ctx, crd); err != nil {
-		// Tried again after the next write.
-		_, err := c.setTerminating(ctx, crd, "InstanceDeletionFailed", err.Error())
+		c.tried[name] = true
+		_, err := c.setTerminating(ctx, crd, failed, err.Error())
 		return err
 	}
 	return c.whenEmpty(ctx, crd)

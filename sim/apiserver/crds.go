@@ -70,7 +70,8 @@ type customs struct {
 	again bool // somebody else wrote meanwhile
 
 	// Of whoever settles.
-	queue []string // names of CRDs that the controllers have yet to look at
+	queue []string        // names of CRDs that the controllers have yet to look at
+	tried map[string]bool // names of CRDs whose custom resources could not be deleted in this round
 
 	epoch int // counts histories: see restored
 
@@ -221,30 +222,36 @@ func (c *customs) settle(ctx context.Context) error {
 	for c.busy && c.out == 0 {
 		c.turn.Wait()
 	}
+	defer c.mu.Unlock()
 	if c.busy {
 		c.again = true
-		c.mu.Unlock()
 		return nil
 	}
 	c.busy = true
+	defer func() { // also if a controller panics, which net/http survives
+		c.busy = false
+		c.turn.Broadcast()
+	}()
 	var errs []error
-	for more := true; more; {
+	for more := true; more; more = c.again {
 		c.again = false
-		c.mu.Unlock()
-		errs = append(errs, c.round(internal(ctx)))
-		c.mu.Lock()
-		more = c.again
+		errs = append(errs, c.unlocked(func() error { return c.round(internal(ctx)) }))
 	}
-	c.busy = false
-	c.turn.Broadcast()
-	c.mu.Unlock()
 	return errors.Join(errs...)
+}
+
+// unlocked runs f without the lock.
+func (c *customs) unlocked(f func() error) error {
+	c.mu.Unlock()
+	defer c.mu.Lock()
+	return f()
 }
 
 // round goes on until nothing more follows.
 func (c *customs) round(ctx context.Context) error {
 	const most = 100_000 // passes; a controller that has nothing to do writes nothing
 	var errs []error
+	c.tried = map[string]bool{}
 	if err := c.observe(); err != nil {
 		return err
 	}
@@ -309,8 +316,21 @@ func (c *customs) tell(ch crdChange) error {
 	if b != nil && (a == nil || b.UID != a.UID || !equality.Semantic.DeepEqual(b.Spec, a.Spec) ||
 		!equality.Semantic.DeepEqual(b.Status.AcceptedNames, a.Status.AcceptedNames)) {
 		c.world.EndWatches(resourceOf(b))
+		if c.world.NewObject(resourceOf(b)) != nil {
+			return c.reopen(ch)
+		}
 	}
 	return c.view.tell(ch)
+}
+
+// reopen makes a change known, and has the store read and write the custom resource as the CRD now is.
+func (c *customs) reopen(ch crdChange) error {
+	if err := c.view.tell(ch); err != nil {
+		return err
+	}
+	gr := resourceOf(ch.crd())
+	c.world.CloseResource(gr)
+	return c.open(gr)
 }
 
 // open has a custom resource opened in the store before its first request. Others are open already.
@@ -333,7 +353,7 @@ func (c *customs) restored() error {
 		return err
 	}
 	for _, ch := range changes {
-		if err := c.view.tell(ch); err != nil {
+		if err := c.reopen(ch); err != nil {
 			return err
 		}
 	}

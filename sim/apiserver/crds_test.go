@@ -184,3 +184,16 @@ func TestWatchEndsWithItsCRD(t *testing.T) {
 		}
 	}
 }
+
+// A definition that takes the place of another decides how objects are loaded from then on: here it has no namespaces.
+func TestLoadByTheNewestDefinition(t *testing.T) {
+	w := newWorld(t, Options{})
+	w.addWidgets()
+	w.post(widgetPath, widget("a", ""))
+	w.must(http.StatusOK, http.MethodDelete, crdPath+"/widgets.example.com", jsonType, "")
+	w.post(crdPath, asJSON(t, strings.Replace(widgetCRD, "Namespaced", "Cluster", 1)))
+	if err := w.Load(t.Context(), []Recorded{{widgetGVR, []byte(`{"metadata":{"name":"b","uid":"u","resourceVersion":"9000"}}`)}}); err != nil {
+		t.Fatal(err)
+	}
+	want(t, w.get("/apis/example.com/v1/widgets/b"), "metadata.uid", "u")
+}

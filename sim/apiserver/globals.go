@@ -100,7 +100,7 @@ func logTo(w io.Writer) {
 
 func giveProcessBack() {
 	restoreCollector()
-	registryNow = metav1.Now
+	registryNow, persistentvolume.NowFunc = metav1.Now, metav1.Now
 	tokenNow = time.Now
 	uuid.SetRand(nil)
 	running.Store(false)

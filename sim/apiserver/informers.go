@@ -141,7 +141,11 @@ type storeIndexer struct {
 
 	mu        sync.Mutex
 	converted map[runtime.Object]runtime.Object // by the stored one
+	singles   int                               // how many of them GetByKey added since the last List
 }
+
+// maxSingles bounds what is kept of objects that are asked for one by one: nobody tells when they go.
+const maxSingles = 100
 
 // List implements cache.Store.
 func (s *storeIndexer) List() []any {
@@ -161,7 +165,7 @@ func (s *storeIndexer) List() []any {
 		kept[o] = c
 		out = append(out, c)
 	}
-	s.converted = kept
+	s.converted, s.singles = kept, 0
 	return out
 }
 
@@ -189,7 +193,13 @@ func (s *storeIndexer) GetByKey(key string) (item any, exists bool, err error) {
 	if c == nil {
 		return nil, false, fmt.Errorf("%s %s cannot be converted to %s", s.gr, key, s.kind)
 	}
-	s.converted[o] = c
+	if s.converted[o] == nil {
+		if s.singles++; s.singles > maxSingles {
+			clear(s.converted)
+			s.singles = 1
+		}
+		s.converted[o] = c
+	}
 	return c, true, nil
 }
 

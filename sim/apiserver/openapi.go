@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"io"
 	"maps"
 	"net/http"
 	"strings"
@@ -120,34 +119,20 @@ func (d *documents) isBuiltin(path string) bool {
 func (d *documents) addStatic(ctx context.Context) error {
 	custom := d.server.customs.server.UnprotectedHandler()
 	for _, path := range []string{"apis/apiextensions.k8s.io", "apis/apiextensions.k8s.io/v1"} {
-		body, err := fetch(ctx, custom, "/openapi/v3/"+path)
+		resp, err := d.server.callOn(ctx, custom, http.MethodGet, "/openapi/v3/"+path, "application/json", nil)
 		if err != nil {
 			return err
 		}
+		if resp.code != http.StatusOK {
+			return fmt.Errorf("GET /openapi/v3/%s: %d", path, resp.code)
+		}
 		doc := &spec3.OpenAPI{}
-		if err := json.Unmarshal(body, doc); err != nil {
+		if err := json.Unmarshal(resp.body, doc); err != nil {
 			return fmt.Errorf("GET /openapi/v3/%s: %w", path, err)
 		}
 		d.v3.UpdateGroupVersionLazy(path, cached.Static(doc, path))
 	}
 	return nil
-}
-
-func fetch(ctx context.Context, h http.Handler, path string) (body []byte, err error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://kube-apiserver"+path, nil)
-	if err != nil {
-		return nil, err
-	}
-	req.Header.Set("Accept", "application/json")
-	resp, err := (&inProcess{handler: func() http.Handler { return h }, context: internal}).RoundTrip(req)
-	if err != nil {
-		return nil, err
-	}
-	defer resp.Body.Close() //nolint:errcheck // a buffer
-	if resp.StatusCode != http.StatusOK {
-		return nil, fmt.Errorf("GET %s: %d", path, resp.StatusCode)
-	}
-	return io.ReadAll(resp.Body)
 }
 
 // paths are those of /openapi/v3 that custom resources have, in order.

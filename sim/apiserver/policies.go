@@ -5,8 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
-	"slices"
-	"strings"
 	"sync"
 	_ "unsafe" // for go:linkname
 
@@ -31,6 +29,8 @@ import (
 	"k8s.io/client-go/restmapper"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/kube-openapi/pkg/spec3"
+
+	"github.com/opreplay/opreplay/sim/store"
 )
 
 // The two plugins of admission policies are the real ones but for where they have policies and schemas
@@ -41,6 +41,23 @@ func compileValidating(*validating.Policy) validating.Validator
 
 //go:linkname compileMutating k8s.io/apiserver/pkg/admission/plugin/policy/mutating.compilePolicy
 func compileMutating(*mutating.Policy) mutating.PolicyEvaluator
+
+// compileMarking is compileMutating, whose mutations the store is told of.
+func compileMarking(p *mutating.Policy) mutating.PolicyEvaluator {
+	e := compileMutating(p)
+	for i, m := range e.Mutators {
+		e.Mutators[i] = markingPatcher{m}
+	}
+	return e
+}
+
+type markingPatcher struct{ patch.Patcher }
+
+// Patch implements patch.Patcher.
+func (p markingPatcher) Patch(ctx context.Context, r patch.Request, budget int64) (runtime.Object, error) {
+	store.Mutated(ctx)
+	return p.Patcher.Patch(ctx, r, budget)
+}
 
 // validatingPolicies is the plugin ValidatingAdmissionPolicy.
 type validatingPolicies struct {
@@ -88,7 +105,7 @@ func newMutatingPolicies(s *Server) *mutatingPolicies {
 		func(f informers.SharedInformerFactory, _ kubernetes.Interface, client dynamic.Interface, mapper meta.RESTMapper) generic.Source[mutating.PolicyHook] {
 			v1 := f.Admissionregistration().V1()
 			return &policies[*mutating.Policy, *mutating.PolicyBinding, mutating.PolicyEvaluator]{
-				params: params{client, mapper}, compile: compileMutating, compiled: map[*mutating.Policy]mutating.PolicyEvaluator{},
+				params: params{client, mapper}, compile: compileMarking, compiled: map[*mutating.Policy]mutating.PolicyEvaluator{},
 				list: func() ([]*mutating.Policy, error) {
 					return v1.MutatingAdmissionPolicies().Lister().List(labels.Everything())
 				},
@@ -100,7 +117,7 @@ func newMutatingPolicies(s *Server) *mutatingPolicies {
 			}
 		},
 		func(a authorizer.UnconditionalAuthorizer, m *matching.Matcher, _ kubernetes.Interface) generic.Dispatcher[mutating.PolicyHook] {
-			return mutating.NewDispatcher(a, m, &schemas{server: s, known: map[string]managedfields.TypeConverter{}})
+			return mutating.NewDispatcher(a, m, &schemas{server: s, known: map[string]schemaOf{}})
 		},
 	)}
 	p.SetEnabled(true)
@@ -240,7 +257,13 @@ type schemas struct {
 	server *Server
 
 	mu    sync.Mutex
-	known map[string]managedfields.TypeConverter // by the document's hash
+	known map[string]schemaOf // by the document's path
+}
+
+// schemaOf is what a document gave.
+type schemaOf struct {
+	managedfields.TypeConverter
+	docs *crdDocs // as they were; the documents of built-in kinds do not change
 }
 
 var _ patch.TypeConverterManager = &schemas{}
@@ -254,17 +277,18 @@ func (s *schemas) GetTypeConverter(gvk schema.GroupVersionKind) managedfields.Ty
 	if gvk.Group == "" {
 		path = "/openapi/v3/api/" + gvk.Version
 	}
+	docs := s.server.customs.docs.Load()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if c, ok := s.known[path]; ok && (c.docs == docs || s.server.builtinVersions[metav1.GroupVersion{Group: gvk.Group, Version: gvk.Version}]) {
+		return c.TypeConverter
+	}
+	delete(s.known, path)
 	// Through the front, where the two servers' documents are joined.
 	ctx := detached{context.Background()}
 	resp, err := s.server.callOn(ctx, s.server.joined, http.MethodGet, path, "application/json", nil)
 	if err != nil || resp.code != http.StatusOK {
 		return nil
-	}
-	hash := resp.header.Get("Etag")
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if c := s.known[hash]; c != nil {
-		return c
 	}
 	var doc spec3.OpenAPI
 	if err := json.Unmarshal(resp.body, &doc); err != nil || doc.Components == nil {
@@ -274,22 +298,32 @@ func (s *schemas) GetTypeConverter(gvk schema.GroupVersionKind) managedfields.Ty
 	if err != nil {
 		return nil
 	}
-	s.known[hash] = c
+	s.known[path] = schemaOf{c, docs}
 	return c
 }
 
-// mapper is a REST mapper that reads discovery when it is asked.
+// mapper is a REST mapper that reads discovery when it is asked, once for the CRDs as they are.
 type mapper struct {
 	meta.RESTMapper
+	server    *Server
 	discovery discovery.DiscoveryInterface
+
+	mu   sync.Mutex
+	docs *crdDocs // that have was made of
+	have meta.RESTMapper
 }
 
 // RESTMapping implements meta.RESTMapper.
-func (m mapper) RESTMapping(gk schema.GroupKind, versions ...string) (*meta.RESTMapping, error) {
-	groups, err := restmapper.GetAPIGroupResources(m.discovery)
-	if err != nil {
-		return nil, err
+func (m *mapper) RESTMapping(gk schema.GroupKind, versions ...string) (*meta.RESTMapping, error) {
+	docs := m.server.customs.docs.Load()
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.docs != docs {
+		groups, err := restmapper.GetAPIGroupResources(m.discovery)
+		if err != nil {
+			return nil, err
+		}
+		m.have, m.docs = restmapper.NewDiscoveryRESTMapper(groups), docs
 	}
-	groups = slices.DeleteFunc(groups, func(g *restmapper.APIGroupResources) bool { return !strings.EqualFold(g.Group.Name, gk.Group) })
-	return restmapper.NewDiscoveryRESTMapper(groups).RESTMapping(gk, versions...)
+	return m.have.RESTMapping(gk, versions...)
 }

@@ -5,6 +5,7 @@ import (
 	"crypto"
 	"crypto/ecdsa"
 	"crypto/elliptic"
+	"crypto/rand"
 	"crypto/sha256"
 	"crypto/x509"
 	"encoding/asn1"
@@ -38,10 +39,11 @@ import (
 const DefaultIssuer = "https://kubernetes.default.svc.cluster.local"
 
 // Tokens is how service account tokens are issued (TokenRequest) and known again (TokenReview). The zero
-// value signs with a key made from the seed: the same requests get the same tokens.
+// value signs with a key that all simulated worlds share, so that the same requests get the same tokens whatever
+// the seed; in a live world, whose tokens may open something, with one that nobody else has.
 type Tokens struct {
 	Issuer string // "": DefaultIssuer
-	// Signer is an *rsa.PrivateKey or *ecdsa.PrivateKey; nil: one made from the seed.
+	// Signer is an *rsa.PrivateKey or *ecdsa.PrivateKey; nil: see above.
 	Signer crypto.Signer
 	// Keys are the public keys by which tokens are verified; none: the signer's own.
 	Keys []any
@@ -64,20 +66,11 @@ func newTokens(o Options, client kubernetes.Interface) (*tokens, error) {
 	if issuer == "" {
 		issuer = DefaultIssuer
 	}
-	var signer any = o.Tokens.Signer
-	keys := o.Tokens.Keys
-	if o.Tokens.Signer == nil {
-		steady, err := newSteadySigner(o.Seed)
-		if err != nil {
-			return nil, err
-		}
-		signer = steady
-		keys = append(keys[:len(keys):len(keys)], steady.key.Public())
-	} else if len(keys) == 0 {
-		keys = []any{o.Tokens.Signer.Public()}
+	signer, keys, err := o.tokenKeys()
+	if err != nil {
+		return nil, fmt.Errorf("service account tokens: %w", err)
 	}
 	t := &tokens{issuer: issuer, audiences: authenticator.Audiences{issuer}, others: o.Tokens.Others}
-	var err error
 	if t.TokenGenerator, err = serviceaccount.JWTTokenGenerator(issuer, signer); err != nil {
 		return nil, fmt.Errorf("service account tokens: %w", err)
 	}
@@ -89,6 +82,32 @@ func newTokens(o Options, client kubernetes.Interface) (*tokens, error) {
 	}
 	t.Token = serviceaccount.JWTTokenAuthenticator([]string{issuer}, t.keys, t.audiences, serviceaccount.NewValidator(tokenObjects{client}))
 	return t, nil
+}
+
+// tokenKeys is what tokens are signed with, and the public keys that they are verified by.
+func (o *Options) tokenKeys() (signer any, keys []any, err error) {
+	keys = o.Tokens.Keys
+	var own crypto.PublicKey
+	switch {
+	case o.Tokens.Signer != nil:
+		if len(keys) == 0 {
+			keys = []any{o.Tokens.Signer.Public()}
+		}
+		return o.Tokens.Signer, keys, nil
+	case o.Live:
+		key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+		if err != nil {
+			return nil, nil, err
+		}
+		signer, own = key, key.Public()
+	default:
+		steady, err := newSteadySigner()
+		if err != nil {
+			return nil, nil, err
+		}
+		signer, own = steady, steady.key.Public()
+	}
+	return signer, append(keys[:len(keys):len(keys)], own), nil
 }
 
 // reviewer is whom a TokenReview asks.
@@ -153,10 +172,10 @@ type steadySigner struct {
 	id  string
 }
 
-func newSteadySigner(seed uint64) (*steadySigner, error) {
+func newSteadySigner() (*steadySigner, error) {
 	var raw [32]byte
-	_, _ = seeded(seed).Read(raw[:]) // does not fail
-	raw[0] &= 0x7f                   // below the order of the curve
+	_, _ = seeded(0).Read(raw[:]) // does not fail
+	raw[0] &= 0x7f                // below the order of the curve
 	key, err := ecdsa.ParseRawPrivateKey(elliptic.P256(), raw[:])
 	if err != nil {
 		return nil, err

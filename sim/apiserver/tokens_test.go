@@ -78,10 +78,16 @@ func TestServiceAccountTokens(t *testing.T) {
 	}
 }
 
-func TestSameSeedSameTokens(t *testing.T) {
+// A token is a function of what it says: a world that is restored for a run of another seed is the same as one that
+// was started with it.
+func TestSameTokens(t *testing.T) {
 	var first string
-	for range 2 {
-		w := newWorld(t, Options{Seed: 5})
+	for _, begun := range []uint64{5, 6} {
+		w := newWorld(t, Options{Seed: begun})
+		w.Reseed(5)
+		if err := w.Restore(w.Store().Snapshot()); err != nil {
+			t.Fatal(err)
+		}
 		robot(w)
 		token := issue(w).Status.Token
 		if first == "" {
@@ -90,6 +96,31 @@ func TestSameSeedSameTokens(t *testing.T) {
 			t.Errorf("two worlds of one seed gave\n%s\n%s", first, token)
 		}
 		w.Close()
+	}
+}
+
+// Whoever knows the program does not know the key of a live world's tokens.
+func TestLiveWorldsHaveTheirOwnTokenKeys(t *testing.T) {
+	w := newWorld(t, Options{})
+	robot(w)
+	everybodys := issue(w).Status.Token
+	w.Close()
+	var keys []string
+	for range 2 {
+		w := newWorld(t, Options{Live: true})
+		robot(w)
+		if token := issue(w).Status.Token; !review(w, token).Authenticated {
+			t.Error("a live world does not know its own token")
+		}
+		if review(w, everybodys).Authenticated {
+			t.Error("a live world takes a token that was signed with the key of simulated ones")
+		}
+		_, doc := w.do(http.MethodGet, "/openid/v1/jwks", "", "", "Accept", "*/*")
+		keys = append(keys, doc)
+		w.Close()
+	}
+	if keys[0] == keys[1] {
+		t.Errorf("two live worlds share a key: %s", keys[0])
 	}
 }
 

@@ -57,16 +57,19 @@ func newWebhooks(o Options, world *store.Store, view *hookView, client kubernete
 		return nil, err
 	}
 	informers := newStoreInformers(world, w.view)
-	resolve := func(webhookutil.AuthenticationInfoResolver) webhookutil.AuthenticationInfoResolver {
-		return caller{call: o.Webhooks.Call, now: o.Clock}
+	plain := caller{call: o.Webhooks.Call, now: o.Clock}
+	marking := plain
+	marking.mutates = true
+	resolve := func(c caller) webhookutil.AuthenticationInfoResolverWrapper {
+		return func(webhookutil.AuthenticationInfoResolver) webhookutil.AuthenticationInfoResolver { return c }
 	}
 	w.mutate.SetExternalKubeClientSet(client)
 	w.mutate.SetExternalKubeInformerFactory(informers)
-	w.mutate.SetAuthenticationInfoResolverWrapper(resolve)
+	w.mutate.SetAuthenticationInfoResolverWrapper(resolve(marking))
 	w.mutate.SetUnconditionalAuthorizer(allow)
 	w.valid.SetExternalKubeClientSet(client)
 	w.valid.SetExternalKubeInformerFactory(informers)
-	w.valid.SetAuthenticationInfoResolverWrapper(resolve)
+	w.valid.SetAuthenticationInfoResolverWrapper(resolve(plain))
 	w.valid.SetUnconditionalAuthorizer(allow)
 	if err := w.mutate.ValidateInitialization(); err != nil {
 		return nil, err
@@ -154,6 +157,8 @@ type caller struct {
 	// limit is what a webhook is told that has no limit of its own; 0 for none. The client holds it against the
 	// wall clock too, but the transport does not heed that: it would add words to the text of a later error.
 	limit time.Duration
+	// mutates: the answer may change what the request writes.
+	mutates bool
 }
 
 // ClientConfigFor implements webhookutil.AuthenticationInfoResolver.
@@ -191,6 +196,9 @@ func (t hookTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	config = config.Clone()
 	if config.ServerName == "" {
 		config.ServerName = r.URL.Hostname()
+	}
+	if t.mutates {
+		store.Mutated(r.Context())
 	}
 	config.Time, config.NextProtos = t.now, []string{"http/1.1"}
 	resp, err := t.call(r, config)

@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"sync/atomic"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -32,6 +33,27 @@ func WithHint(ctx context.Context, h Hint) context.Context {
 func HintFrom(ctx context.Context) Hint {
 	h, _ := ctx.Value(hintKey{}).(Hint)
 	return h
+}
+
+type mutationKey struct{}
+
+// WithMutation has writes that are made with the returned context know whether admission changed the object. Of
+// others the store assumes that it did.
+func WithMutation(ctx context.Context) context.Context {
+	return context.WithValue(ctx, mutationKey{}, new(atomic.Bool))
+}
+
+// Mutated notes that admission may have changed what the request of ctx writes. A schema has not seen that: what
+// it does not allow is stored and is gone when it is read.
+func Mutated(ctx context.Context) {
+	if m, ok := ctx.Value(mutationKey{}).(*atomic.Bool); ok {
+		m.Store(true)
+	}
+}
+
+func mutated(ctx context.Context) bool {
+	m, ok := ctx.Value(mutationKey{}).(*atomic.Bool)
+	return !ok || m.Load()
 }
 
 type refusalKey struct{}

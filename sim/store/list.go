@@ -23,8 +23,11 @@ func (r *resource) GetList(ctx context.Context, key string, opts storage.ListOpt
 		return err
 	}
 	items, err := conversion.EnforcePtr(ptr)
-	if err != nil || items.Kind() != reflect.Slice {
+	if err != nil {
 		return fmt.Errorf("need ptr to slice: %w", err)
+	}
+	if items.Kind() != reflect.Slice {
+		return fmt.Errorf("need ptr to slice, not to %s", items.Type())
 	}
 	exact, from, err := storage.ValidateListOptions(prefix, r.versioner, opts)
 	if err != nil {

@@ -223,7 +223,10 @@ func (r *resource) tooLarge(wanted, rev uint64) error {
 
 // put commits after in the place of before (nil: a key that is free), and reports whether nobody was faster.
 func (r *resource) put(ctx context.Context, key string, before *entry, after *draft) bool {
-	back := r.readsBackAs(after.obj, after.plain)
+	var back runtime.Object
+	if !mutated(ctx) {
+		back = r.readsBackAs(after.obj, after.plain)
+	}
 	r.s.mu.Lock()
 	defer r.s.mu.Unlock()
 	if cur, _ := r.s.state.objects.Get(key); cur != before {

@@ -15,7 +15,7 @@ import (
 
 // RESTConfig says how the API server's registries use a Store.
 type RESTConfig struct {
-	// Config gives a resource's codec and key prefix; a storage factory's NewConfig fits.
+	// Config makes a resource's codec and key prefix, which then are the store's; a storage factory's NewConfig fits.
 	Config func(gr schema.GroupResource, example runtime.Object) (*storagebackend.ConfigForResource, error)
 	// ResourcePrefix is the part of the key between Prefix and namespace; nil: group/resource.
 	ResourcePrefix func(gr schema.GroupResource) string
@@ -41,10 +41,9 @@ func (o restOptions) GetRESTOptions(gr schema.GroupResource, example runtime.Obj
 	if o.c.ResourcePrefix != nil {
 		prefix = o.c.ResourcePrefix(gr)
 	}
-	own := *cfg
-	own.Codec = dryRun{cfg.Codec, o.s}
+	cfg.Codec = dryRun{cfg.Codec, o.s}
 	return generic.RESTOptions{
-		StorageConfig: &own, Decorator: o.s.decorate, ResourcePrefix: prefix,
+		StorageConfig: cfg, Decorator: o.s.decorate, ResourcePrefix: prefix,
 		EnableGarbageCollection: o.c.GarbageCollection,
 		// More would delete the objects of a deletecollection in an order that nobody decides.
 		DeleteCollectionWorkers: 1,

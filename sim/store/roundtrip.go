@@ -16,7 +16,8 @@ import (
 
 // What a write answers is what was stored, read back: so it is with etcd, and clients see the difference where
 // encoding and decoding is not the identity. For a custom resource reading back is a quarter of the cost of a
-// write and hardly ever changes anything. keep finds those cases and copies instead.
+// write and hardly ever changes anything. readsBackAs tells where it does not, and copies; not where admission may
+// have changed the object (see Mutated).
 
 // readsBackAs is obj, which plain was encoded from, as it would be decoded, without a version; nil where only
 // decoding tells.

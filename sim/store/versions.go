@@ -3,6 +3,7 @@ package store
 import (
 	"bytes"
 	"context"
+	"maps"
 
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -37,6 +38,15 @@ func (s *Store) EndWatches(gr schema.GroupResource) {
 		w.ending, w.endAt = true, end
 		w.wakeUp()
 	}
+}
+
+// CloseResource forgets how a resource is read and written: its definition has changed or gone. Its objects stay, and
+// the next registry that is opened over them has them.
+func (s *Store) CloseResource(gr schema.GroupResource) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.resources, gr)
+	maps.DeleteFunc(s.versions, func(_ string, r *resource) bool { return r.gr == gr })
 }
 
 // Prepare decodes what open watches have yet to tell their clients and have to have converted for it. It is
