@@ -189,27 +189,36 @@ func (f *serveFlags) writeKubeconfig(access *serve.Access, url string) (file str
 	if err != nil {
 		return "", nil, err
 	}
-	file, remove = f.kubeconfig, func() { _ = os.Remove(file) }
-	if file == "" {
-		dir, err := os.MkdirTemp("", "opsim-serve-")
-		if err != nil {
-			return "", nil, cli.CannotRun(err)
-		}
-		file, remove = filepath.Join(dir, "kubeconfig"), func() { _ = os.RemoveAll(dir) }
+	if f.kubeconfig != "" {
+		return f.kubeconfig, func() { _ = os.Remove(f.kubeconfig) }, writeSecret(f.kubeconfig, text)
 	}
-	out, err := os.OpenFile(file, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600) //nolint:gosec // the user's own choice
-	if errors.Is(err, fs.ErrExist) {
-		return "", nil, cli.Usagef("--kubeconfig: %s is there already: name a new file", file)
-	}
+	dir, err := os.MkdirTemp("", "opsim-serve-")
 	if err != nil {
-		return "", nil, cli.Usagef("--kubeconfig: %w", err)
-	}
-	if _, err := out.Write(text); err != nil {
-		_ = out.Close()
-		remove()
 		return "", nil, cli.CannotRun(err)
 	}
-	return file, remove, cli.CannotRun(out.Close())
+	file, remove = filepath.Join(dir, "kubeconfig"), func() { _ = os.RemoveAll(dir) }
+	if err := writeSecret(file, text); err != nil {
+		remove()
+		return "", nil, err
+	}
+	return file, remove, nil
+}
+
+// writeSecret writes a new file that only its owner can read. Of one that cannot be written whole nothing is left.
+func writeSecret(file string, text []byte) error {
+	out, err := os.OpenFile(file, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600) //nolint:gosec // the user's own choice
+	if errors.Is(err, fs.ErrExist) {
+		return cli.Usagef("--kubeconfig: %s is there already: name a new file", file)
+	}
+	if err != nil {
+		return cli.Usagef("--kubeconfig: %w", err)
+	}
+	_, err = out.Write(text)
+	if err := errors.Join(err, out.Close()); err != nil {
+		_ = os.Remove(file)
+		return cli.CannotRun(err)
+	}
+	return nil
 }
 
 // announce says what is served, and how to get there.

@@ -8,7 +8,7 @@
 //	front, err := serve.Start(server, listener, serve.Options{Access: access})
 //	…
 //	defer front.Stop()
-//	os.WriteFile("kubeconfig", access.Kubeconfig(front.URL()), 0o600)
+//	kubeconfig, err := access.Kubeconfig(front.URL())   // a secret
 //
 // Connections are TLS, HTTP/1.1 or HTTP/2, by the very code that kube-apiserver serves with. Who asks is
 // told by a bearer token or a client certificate: [NewAccess] makes one administrator with a token that
@@ -26,7 +26,8 @@
 //
 // What a world leaves to its caller has to be done by somebody when time is the wall clock: Start sends
 // bookmarks to watches once a minute, lets Events expire, and forgets history that is older than five to
-// ten minutes, as etcd does for a real API server. [Webhooks] calls admission webhooks over the network.
+// ten minutes, as etcd does for a real API server. [Webhooks] calls admission and
+// conversion webhooks over the network.
 //
 // # What it is not
 //

@@ -3,6 +3,7 @@ package serve
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"net"
 	"net/http"
 	"strings"
@@ -41,7 +42,7 @@ type Front struct {
 // grace is how long running requests may take to end at Stop. Watches are ended at once.
 const grace = 2 * time.Second
 
-// Start serves SERVER on LISTENER, which the Front then owns, until Stop.
+// Start serves SERVER on LISTENER until Stop. LISTENER is closed then, or at once if there is an error.
 func Start(server *apiserver.Server, listener net.Listener, o Options) (*Front, error) {
 	f := &Front{
 		server: server, opts: o, url: "https://" + listener.Addr().String(),
@@ -54,7 +55,7 @@ func Start(server *apiserver.Server, listener net.Listener, o Options) (*Front, 
 	var err error
 	if f.stopped, _, err = secure.Serve(f, grace, f.ending.Done()); err != nil {
 		f.stop()
-		return nil, err
+		return nil, errors.Join(err, listener.Close())
 	}
 	f.watchers.Go(f.keepHouse)
 	return f, nil

@@ -1,8 +1,6 @@
 package serve
 
-import (
-	"time"
-)
+import "time"
 
 // How often a real API server and etcd do what the store leaves to its caller.
 const (
@@ -17,21 +15,26 @@ const (
 
 // keepHouse does what time brings, until the front is stopped.
 func (f *Front) keepHouse() {
-	world := f.server.Store()
 	bookmarks, expiry, compaction := time.NewTicker(bookmarkEvery), time.NewTicker(expireEvery), time.NewTicker(compactEvery)
 	defer bookmarks.Stop()
 	defer expiry.Stop()
 	defer compaction.Stop()
+	f.housework(bookmarks.C, expiry.C, compaction.C)
+}
+
+// housework does each thing when its time has come.
+func (f *Front) housework(bookmarks, expiry, compaction <-chan time.Time) {
+	world := f.server.Store()
 	last := world.ResourceVersion()
 	for {
 		select {
 		case <-f.ending.Done():
 			return
-		case <-bookmarks.C:
+		case <-bookmarks:
 			world.Bookmark()
-		case <-expiry.C:
+		case <-expiry:
 			world.Expire()
-		case <-compaction.C:
+		case <-compaction:
 			world.Compact(last)
 			last = world.ResourceVersion()
 		}

@@ -22,7 +22,8 @@ import (
 	"github.com/opreplay/opreplay/sim/serve"
 )
 
-// apiServerFlags are the flags of kube-apiserver that have an effect here, with its defaults.
+// apiServerFlags are the flags of kube-apiserver that have an effect here, with its defaults but for
+// --bind-address.
 type apiServerFlags struct {
 	bind      string
 	port      int
@@ -56,7 +57,7 @@ with it.`,
 		},
 	}
 	fl := cmd.Flags()
-	fl.StringVar(&f.bind, "bind-address", "0.0.0.0", "address to listen on")
+	fl.StringVar(&f.bind, "bind-address", "127.0.0.1", "address to listen on; kube-apiserver's own default is every one of this machine")
 	fl.IntVar(&f.port, "secure-port", 6443, "port to listen on")
 	fl.StringVar(&f.files.Dir, "cert-dir", "/var/run/kubernetes", "folder of apiserver.crt and apiserver.key, which are made if need be")
 	fl.StringVar(&f.files.Cert, "tls-cert-file", "", "the server's certificate")

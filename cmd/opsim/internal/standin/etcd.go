@@ -2,7 +2,6 @@ package standin
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -59,6 +58,7 @@ func (f *etcdFlags) run(ctx context.Context) error {
 		_, _ = io.WriteString(w, `{"etcdserver":"opsim","etcdcluster":"opsim"}`)
 	})
 	server := &http.Server{Handler: mux, ReadHeaderTimeout: 10 * time.Second}
+	defer server.Close() //nolint:errcheck // closes what it listens on
 	failed := make(chan error, len(f.listen))
 	for _, u := range f.listen {
 		l, err := listen(ctx, u)
@@ -69,9 +69,9 @@ func (f *etcdFlags) run(ctx context.Context) error {
 	}
 	select {
 	case <-ctx.Done():
-		return server.Close()
+		return nil
 	case err := <-failed:
-		return errors.Join(cli.CannotRun(err), server.Close())
+		return cli.CannotRun(err)
 	}
 }
 
