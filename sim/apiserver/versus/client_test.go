@@ -260,13 +260,17 @@ type listener struct {
 	mu       sync.Mutex
 	sent     map[string]time.Time // by name: when the request that leads to the next event was sent
 	latency  []time.Duration
+	drained  *sync.Cond // sent is empty, or the watch has ended
+	ended    bool
 	finished chan struct{}
 }
 
 func listen(b testing.TB, w watch.Interface) *listener {
 	l := &listener{sent: map[string]time.Time{}, finished: make(chan struct{})}
+	l.drained = sync.NewCond(&l.mu)
 	go func() {
 		defer close(l.finished)
+		defer l.end()
 		for ev := range w.ResultChan() {
 			if ev.Type == watch.Error {
 				return // the end, when the client closes it; if it is another, events will be missed
@@ -289,7 +293,17 @@ func (l *listener) arrived(b testing.TB, obj runtime.Object) {
 	if sent, ok := l.sent[m.GetName()]; ok {
 		l.latency = append(l.latency, now.Sub(sent))
 		delete(l.sent, m.GetName())
+		if len(l.sent) == 0 {
+			l.drained.Broadcast()
+		}
 	}
+}
+
+func (l *listener) end() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.ended = true
+	l.drained.Broadcast()
 }
 
 func (l *listener) sending(name string) {
@@ -298,9 +312,12 @@ func (l *listener) sending(name string) {
 	l.sent[name] = time.Now()
 }
 
-// pending is how many events are still to come.
-func (l *listener) pending() int {
+// drain waits until all events have come, at most until the watch ends, and gives how many have not.
+func (l *listener) drain() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	for len(l.sent) > 0 && !l.ended {
+		l.drained.Wait()
+	}
 	return len(l.sent)
 }
