@@ -23,8 +23,9 @@ const (
 // readModule finds the runtime's module data, which alone says where the code begins and where the
 // inlining trees lie: its first word points to the function table, which lies at TABLE.
 func (t *pclntab) readModule(f *elf.File, table uint64) error {
+	pointers := relocations(f)
 	for _, data := range moduleCandidates(f) {
-		relocate(f, data)
+		relocate(f, data, pointers)
 		if m := t.findModule(data.bytes, table); m != nil {
 			t.text = m.u64(8 * moduleText)
 			t.inline = bytesFrom(f, m.u64(8*moduleGofunc))
@@ -88,8 +89,8 @@ func (t *pclntab) findModule(data bytesAt, table uint64) bytesAt {
 	}
 }
 
-// relocate writes into DATA the pointers that a position-independent binary leaves to its loader.
-func relocate(f *elf.File, data candidate) {
+// relocate writes into DATA the pointers that a position-independent binary leaves to its loader, whose table is RELA.
+func relocate(f *elf.File, data candidate, rela bytesAt) {
 	var relative uint64
 	switch f.Machine {
 	case elf.EM_X86_64:
@@ -100,21 +101,43 @@ func relocate(f *elf.File, data candidate) {
 		return
 	}
 	const entry = 24 // Elf64_Rela: offset, info, addend
-	for _, s := range f.Sections {
-		if s.Type != elf.SHT_RELA {
+	for ; len(rela) >= entry; rela = rela[entry:] {
+		off := rela.u64(0) - data.addr
+		if rela.u64(8)&0xffffffff == relative && off < uint64(len(data.bytes)) && len(data.bytes[off:]) >= 8 {
+			binary.LittleEndian.PutUint64(data.bytes[off:], rela.u64(16))
+		}
+	}
+}
+
+// relocations is the table that the loader works through, which the dynamic segment leads to whether or not there are
+// section headers.
+func relocations(f *elf.File) bytesAt {
+	var addr, size uint64
+	for _, p := range f.Progs {
+		if p.Type != elf.PT_DYNAMIC {
 			continue
 		}
-		b, err := s.Data()
+		b, err := io.ReadAll(p.Open())
 		if err != nil {
-			continue
+			return nil
 		}
-		for rela := bytesAt(b); len(rela) >= entry; rela = rela[entry:] {
-			off := rela.u64(0) - data.addr
-			if rela.u64(8)&0xffffffff == relative && off < uint64(len(data.bytes)) && len(data.bytes[off:]) >= 8 {
-				binary.LittleEndian.PutUint64(data.bytes[off:], rela.u64(16))
+		const entry = 16 // Elf64_Dyn: tag, value
+		for dyn := bytesAt(b); len(dyn) >= entry; dyn = dyn[entry:] {
+			switch elf.DynTag(dyn.u64(0)) {
+			case elf.DT_RELA:
+				addr = dyn.u64(8)
+			case elf.DT_RELASZ:
+				size = dyn.u64(8)
 			}
 		}
 	}
+	for _, p := range f.Progs {
+		if p.Type == elf.PT_LOAD && size > 0 && addr >= p.Vaddr && addr-p.Vaddr < p.Filesz {
+			b, _ := io.ReadAll(io.NewSectionReader(p, int64(addr-p.Vaddr), int64(min(size, p.Filesz)))) // as much as there is
+			return b
+		}
+	}
+	return nil
 }
 
 // bytesFrom is what the file holds from the linked address ADDR to the end of its section or segment.
