@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/opreplay/opreplay/analysis/causal"
 	"github.com/opreplay/opreplay/traces"
 )
 
@@ -70,6 +71,9 @@ func Analyze(ctx context.Context, t *traces.Trace, o Options) (*Result, error) {
 	}
 	records := t.Records(ctx, traces.Range{Tables: listen(o.Detectors).tables()})
 	r, err := Records(ctx, records, t.Manifest(), t.Dir(), o)
+	if err == nil {
+		err = r.explain(ctx, t)
+	}
 	if _, named := errors.AsType[*traces.FormatError](err); err != nil && !named { // which names the file
 		return nil, fmt.Errorf("analyze %s: %w", t.Dir(), err)
 	}
@@ -174,6 +178,9 @@ func (r *Result) conclude(m *Model, detectors []Detector, name string, o Options
 		for i := range findings {
 			f := &findings[i]
 			f.Detector, f.Reproduce = d.Name(), reproduce
+			if own := causal.Own(m.Stack(f.Stack)); own != nil {
+				f.locate(causal.Line(own))
+			}
 			if lossy(losses, f.First, f.Last) {
 				f.Certainty = f.Certainty.less()
 			}

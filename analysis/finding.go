@@ -143,6 +143,10 @@ type Finding struct {
 	// Row is the seq of the request or the event that shows the fault best, from which its cause is followed back; a
 	// detector may leave it 0 for the last place of its evidence.
 	Row int64 `json:"row,omitempty"`
+	// Code is the operator's line of code at fault, where a stack was recorded: file:line (function).
+	Code string `json:"code,omitempty"`
+	// Path is what led to Row, from it back: the shortest explanation that the trace has.
+	Path []Step `json:"path,omitempty"`
 	// Statistics: the first is the one that decided.
 	Statistics []Statistic     `json:"statistics"`
 	Survival   []SurvivalPoint `json:"survival,omitempty"`

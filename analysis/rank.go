@@ -41,10 +41,14 @@ func rank(findings []Finding) {
 	}
 }
 
-// sameCause is whether two findings are about the same writes: the same process, and an object in common.
+// sameCause is whether two findings are about the same writes: the same process, and an object or the line of code in
+// common.
 func sameCause(a, b *Finding) bool {
 	if a.Process != b.Process || a.Process == "" || a.Detector == "finalizer-hang" || b.Detector == "finalizer-hang" {
 		return false
+	}
+	if a.Code != "" && a.Code == b.Code {
+		return true
 	}
 	for _, x := range a.Objects {
 		if slices.Contains(b.Objects, x) {
@@ -75,7 +79,7 @@ func worst(list []scored) ([]Object, int64) {
 	slices.SortFunc(list, func(a, b scored) int {
 		return cmp.Or(cmp.Compare(b.score, a.score), a.object.compare(b.object))
 	})
-	var out []Object
+	out := []Object{}
 	for _, s := range list[:min(len(list), maxObjects)] {
 		out = append(out, s.object)
 	}

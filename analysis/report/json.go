@@ -5,6 +5,7 @@ import (
 	"io"
 
 	"github.com/opreplay/opreplay/analysis"
+	"github.com/opreplay/opreplay/analysis/causal"
 )
 
 // JSON writes the result as indented JSON. Lists are never null; the same trace gives the same bytes.
@@ -19,10 +20,21 @@ func JSON(w io.Writer, r *analysis.Result) error {
 	out.Caveats = orEmpty(out.Caveats)
 	out.Looked.Processes = orEmpty(out.Looked.Processes)
 	out.Looked.Detectors = orEmpty(out.Looked.Detectors)
+	return encode(w, out)
+}
+
+// WhyJSON writes a chain of causes as indented JSON.
+func WhyJSON(w io.Writer, c *causal.Chain) error {
+	out := *c
+	out.Steps = orEmpty(out.Steps)
+	return encode(w, out)
+}
+
+func encode(w io.Writer, v any) error {
 	e := json.NewEncoder(w)
 	e.SetEscapeHTML(false)
 	e.SetIndent("", "  ")
-	return e.Encode(out)
+	return e.Encode(v)
 }
 
 func orEmpty[T any](list []T) []T {

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/opreplay/opreplay/analysis"
+	"github.com/opreplay/opreplay/analysis/causal"
 )
 
 var rewrite = flag.Bool("rewrite", false, "write what is printed to testdata instead of comparing")
@@ -45,6 +46,7 @@ func sample() *analysis.Result {
 					{Seq: 221, Time: begun, What: "write of version 221, woken by the event of an own write (seq 215)"},
 					{Seq: 1234432, Time: begun, What: "write of version 291, woken by the event of an own write (seq 1234424)"},
 				}},
+				Row: 1234432, Stack: 7, Code: "siteop/main.go:77 (main.(*SiteReconciler).Reconcile)", Path: chain().Steps[1:4],
 				First: begun, Last: begun.Add(3850 * time.Millisecond), Reproduce: "opsim replay front.optrace --operator './siteop --fast'",
 			},
 			{
@@ -65,6 +67,32 @@ func sample() *analysis.Result {
 			},
 		},
 		Notes: []analysis.Note{{Detector: "churn", Process: "siteop", What: "30 of 40 writes by siteop to 3 objects of services changed nothing", Count: 30}},
+	}
+}
+
+// chain is why something happened, with each kind of step.
+func chain() *causal.Chain {
+	return &causal.Chain{Schema: causal.Schema, Trace: "front.optrace", Target: "sites.web.example.com web/front", Steps: []causal.Step{
+		{Seq: 1234424, Kind: causal.Event, Process: "siteop", What: "siteop is told of version 291 of sites.web.example.com web/front (MODIFIED), which changed status.conditions[*].lastTransitionTime", Times: 1290},
+		{Seq: 1234432, Kind: causal.Write, Process: "siteop", What: "siteop patches status of sites.web.example.com web/front", Code: "siteop/main.go:77 (main.(*SiteReconciler).Reconcile)", Stack: 7, Known: "recorded", Confidence: 1, By: "its answer carries this version", Times: 1290},
+		{Seq: 221, Kind: causal.Event, Process: "siteop", What: "siteop is told of version 290 of sites.web.example.com web/front (MODIFIED)", Known: "inferred", Confidence: 0.6, By: "the newest event of the object's family before it"},
+		{Kind: causal.Unknown, What: "field manager kubectl, whose request was not recorded", Known: "inferred", Confidence: 0.7},
+	}}
+}
+
+func TestWhy(t *testing.T) {
+	var b bytes.Buffer
+	if err := Why(&b, chain(), Options{}); err != nil {
+		t.Fatal(err)
+	}
+	golden(t, "why.txt", b.Bytes())
+	b.Reset()
+	if err := WhyJSON(&b, chain()); err != nil {
+		t.Fatal(err)
+	}
+	var back causal.Chain
+	if err := json.Unmarshal(b.Bytes(), &back); err != nil || len(back.Steps) != 4 {
+		t.Error(err, b.String())
 	}
 }
 
@@ -164,7 +192,7 @@ func TestJSONIsDocumented(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, typ := range []any{analysis.Result{}, analysis.Looked{}, analysis.Finding{}, analysis.Object{}, analysis.Statistic{}, analysis.Evidence{}, analysis.Item{}, analysis.Effect{}, analysis.SurvivalPoint{}, analysis.Note{}} {
+	for _, typ := range []any{analysis.Result{}, analysis.Looked{}, analysis.Finding{}, analysis.Object{}, analysis.Statistic{}, analysis.Evidence{}, analysis.Item{}, analysis.Effect{}, analysis.SurvivalPoint{}, analysis.Note{}, causal.Step{}, causal.Chain{}} {
 		v := reflect.TypeOf(typ)
 		for i := range v.NumField() {
 			name, _, _ := strings.Cut(v.Field(i).Tag.Get("json"), ",")

@@ -111,9 +111,13 @@ func (p *printer) finding(f *analysis.Finding) {
 	if f.Field != "" {
 		p.field("field", f.Field)
 	}
+	if f.Code != "" {
+		p.field("code", f.Code)
+	}
 	p.row("when", fmt.Sprintf("%s to %s, %s; certainty: %s", f.First.Format(timeForm), f.Last.Format(timeForm), duration(f.Last.Sub(f.First)), f.Certainty))
 	p.statistics(f.Statistics)
 	p.evidence(f.Evidence)
+	p.path(f.Path)
 	if f.Reproduce != "" {
 		p.row("again", f.Reproduce)
 	}
@@ -238,6 +242,25 @@ func (p *printer) evidence(e analysis.Evidence) {
 		}
 		p.row(name, fmt.Sprintf("seq %-8d %s", x.Seq, x.What))
 		name = ""
+	}
+}
+
+// path writes what led to a finding, from its row back.
+func (p *printer) path(list []analysis.Step) {
+	name := "led to by"
+	for i := 1; i < len(list); i++ { // the first is the row itself, which the evidence has
+		s, known := list[i], list[i].Known
+		if known == "inferred" && s.Confidence > 0 {
+			known = fmt.Sprintf("inferred, %.0f %% sure", s.Confidence*100)
+		}
+		text := s.What
+		if s.Seq != 0 {
+			text = fmt.Sprintf("seq %d: %s", s.Seq, s.What)
+		}
+		for _, l := range wrap(text+" ("+known+")", p.width-margin-label) {
+			p.row(name, l)
+			name = ""
+		}
 	}
 }
 

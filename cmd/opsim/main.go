@@ -29,8 +29,9 @@ Exit codes: 0 fine; 1 findings or differences; 2 usage or bad input; 3 could not
 		Example: `  # see it work: three recorded faults, replayed and named
   opsim demo
 
-  # what went wrong in a recording?
+  # what went wrong in a recording? what led to an object as it is?
   opsim analyze t.optrace
+  opsim why t.optrace sites.web.example.com/shop/front
 
   # run the same operator through it again, here
   opsim replay t.optrace --operator './manager --metrics-bind-address=0'`,
@@ -43,6 +44,7 @@ Exit codes: 0 fine; 1 findings or differences; 2 usage or bad input; 3 could not
 		newTestCmd(),
 		newVerifyCmd(),
 		newAnalyzeCmd(),
+		newWhyCmd(),
 		newExportCmd(),
 		newServeCmd(),
 		newVersionCmd(),
