@@ -65,6 +65,7 @@ func TestRace(t *testing.T) {
 	for spec, want := range map[string]bool{
 		"Informer Cache should allow getting an informer by group/version/kind to be cancelled":     true,
 		"Informer Cache should allow getting an informer by group/version/kind to be cancelled (2)": true,
+		"Multi-Namespace Informer Cache should return an error when context is cancelled":           true,
 		"Informer Cache should be able to list objects":                                             false,
 	} {
 		if got := Race(Difference{Package: "pkg/cache", Spec: spec}) != ""; got != want {

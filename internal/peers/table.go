@@ -66,7 +66,8 @@ func Lost(a, b []Result) []Difference {
 
 // Race is why a spec may fail on an API server that does nothing wrong, "" if there is no reason.
 func Race(d Difference) string {
-	if d.Package == "pkg/cache" && strings.HasSuffix(strings.TrimRight(d.Spec, " ()0123456789"), "to be cancelled") {
+	spec := strings.TrimRight(d.Spec, " ()0123456789")
+	if d.Package == "pkg/cache" && (strings.HasSuffix(spec, "to be cancelled") || strings.HasSuffix(spec, "when context is cancelled")) {
 		return "it wants an informer with a cancelled context to fail, which it does unless the list and the watch " +
 			"have answered before controller-runtime looks for the first time; a fast API server sometimes has"
 	}
