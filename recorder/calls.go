@@ -2,10 +2,12 @@ package recorder
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"io"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 
@@ -22,15 +24,16 @@ type calls struct {
 	tap     *apicall.Tap // reads what a call is about, and makes rows of calls without a proxy
 	reading time.Duration
 	current *begun // the call that the tap makes a row of
+	results *results
 
 	open        map[callKey][]*begun
-	byGoroutine map[uint64]*begun // the latest of each
+	byGoroutine map[goroutine]*begun // the latest of each
 
 	unknown   int64 // rows without a call
 	bodies    int64 // bodies that could not be read
 	unserved  int64 // calls without their query and body, for the cluster may not have been meant
 	unended   int64 // calls without an answer
-	answers   int64 // answers whose content is not known
+	answers   int64 // answers to reads, whose content is not known
 	truncated int64 // calls with a path that is too long
 }
 
@@ -43,7 +46,8 @@ type callKey struct {
 type begun struct {
 	key       callKey
 	at        time.Duration
-	goroutine uint64
+	goid      uint64
+	process   string
 	stack     int64
 	pass      *pass
 	recording *apicall.Recording
@@ -59,10 +63,10 @@ const (
 )
 
 func newCalls(j *joiner, o joinOptions) *calls {
-	c := &calls{j: j, o: o, open: map[callKey][]*begun{}, byGoroutine: map[uint64]*begun{}}
+	c := &calls{j: j, o: o, open: map[callKey][]*begun{}, byGoroutine: map[goroutine]*begun{}, results: newResults(o.watches)}
 	c.tap = apicall.New(c, apicall.Options{
 		Now:     func() time.Time { return time.Unix(0, j.ts(c.reading)) },
-		Process: func(*http.Request) string { return j.process },
+		Process: func(*http.Request) string { return c.current.process },
 		Redact:  o.redact,
 	})
 	return c
@@ -79,6 +83,9 @@ func (c *calls) Append(r traces.Record) error {
 	}
 	b := c.current
 	row.StackID, row.Stream = b.stack, "" // no watch rows come of it
+	if made := c.results.of(row, b.at, c.reading); made != nil {
+		c.j.pull(made) // what the call made was there before its answer
+	}
 	if b.guessed {
 		row.ContentType = ""
 	}
@@ -96,8 +103,14 @@ func (c *calls) begin(e *probes.Event) {
 	if !ok {
 		return
 	}
-	c.reading = e.Time
-	b := &begun{at: e.Time, goroutine: e.Goroutine, stack: c.j.stacks.user(e.Time, c.j.wall, e.Stack, e.Top), pass: c.j.passes.byGoroutine[e.Goroutine]}
+	if old := c.byGoroutine[goroutineOf(e)]; old != nil {
+		c.unseen(old, e.Time) // a goroutine makes one call at a time
+	}
+	b := &begun{
+		at: e.Time, goid: e.GoID, process: c.j.processOf(e.PID), pass: c.j.passes.of(e),
+		stack: c.j.stacks.user(e.Time, c.j.wall, e.PID, e.Stack, e.Top),
+	}
+	c.reading, c.current = e.Time, b
 	request := &http.Request{
 		Method: e.Method, URL: &url.URL{Path: path, RawQuery: e.Query}, Header: http.Header{}, Body: http.NoBody,
 	}
@@ -110,7 +123,7 @@ func (c *calls) begin(e *probes.Event) {
 	} else {
 		c.open[b.key] = append(c.open[b.key], b)
 	}
-	c.byGoroutine[e.Goroutine] = b
+	c.byGoroutine[goroutineOf(e)] = b
 }
 
 // key is what a row and a call have in common. A created object's name stands in its body alone.
@@ -183,15 +196,29 @@ func mediaOf(method string, body []byte) (media string, guessed bool) {
 
 // answered ends a call, as far as the operator is concerned.
 func (c *calls) answered(e *probes.Event) {
-	b := c.byGoroutine[e.Goroutine]
+	b := c.byGoroutine[goroutineOf(e)]
 	if b == nil {
 		return
 	}
-	delete(c.byGoroutine, e.Goroutine)
+	delete(c.byGoroutine, goroutineOf(e))
+	if b.goid != e.GoID && b.goid != 0 && e.GoID != 0 { // its goroutine is no more, and another has its descriptor
+		c.unseen(b, e.Time)
+		return
+	}
 	b.answered = e.Time
 	if b.recording != nil {
 		c.record(b, e.Time, e.Status)
-		c.answers++
+		if b.key.verb == "get" || b.key.verb == "list" {
+			c.answers++
+		}
+	}
+}
+
+// unseen ends a call whose answer was not seen, at the latest that it can have come.
+func (c *calls) unseen(b *begun, at time.Duration) {
+	if b.recording != nil {
+		c.unended++
+		c.record(b, at, 0)
 	}
 }
 
@@ -209,7 +236,7 @@ func (c *calls) record(b *begun, at time.Duration, status int) {
 func (c *calls) tie(at time.Duration, r *traces.Request) {
 	k := c.key(r)
 	list := c.open[k]
-	arrived := time.Duration(r.Start - c.j.wall)
+	arrived := time.Duration(r.Start - c.j.wall) // by the session's clock, which is the joiner's
 	best := -1
 	for i, b := range list {
 		if b.at > arrived {
@@ -258,11 +285,13 @@ func (c *calls) expire(now time.Duration) {
 
 // close records the calls that had no answer when the recording ended.
 func (c *calls) close() {
+	var left []*begun
 	for _, b := range c.byGoroutine {
-		if b.recording != nil {
-			c.unended++
-			c.record(b, c.j.now(), 0)
-		}
+		left = append(left, b)
+	}
+	slices.SortFunc(left, func(a, b *begun) int { return cmp.Compare(a.at, b.at) }) // map order is none
+	for _, b := range left {
+		c.unseen(b, c.j.now())
 	}
 }
 

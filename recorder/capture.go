@@ -20,8 +20,12 @@ import (
 	"github.com/opreplay/opreplay/traces"
 )
 
-// Capture records what a cluster's watches tell, until CTX or the duration ends.
+// Capture records what a cluster's watches tell, until CTX or the duration ends, and what the processes of
+// Options.Choice do.
 func Capture(ctx context.Context, o Options) (*Result, error) {
+	if err := o.check(); err != nil {
+		return nil, err
+	}
 	c, err := reach(ctx, o.Config)
 	if err != nil {
 		return nil, err
@@ -30,7 +34,7 @@ func Capture(ctx context.Context, o Options) (*Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	p, operator, err := o.attach()
+	p, r, err := o.lookAt(ctx, c)
 	if err != nil {
 		return nil, err
 	}
@@ -38,17 +42,18 @@ func Capture(ctx context.Context, o Options) (*Result, error) {
 	if err != nil {
 		return nil, errors.Join(err, p.release())
 	}
+	var f *finder
 	if p != nil {
-		s.profile(p, operator.Process, joinOptions{late: true, alone: true, served: plan.serves})
-		p.ended = func() { o.note("process %d has ended; the cluster is recorded on", o.PID) }
-		if err = p.follow(o.PID); err != nil {
-			err = cli.CannotRun(fmt.Errorf("--pid %d: %w", o.PID, err))
-		}
+		s.profile(p, o.Choice.name(), joinOptions{late: true, alone: true, served: plan.serves, watches: s.watches})
+		f, err = s.find(p, r)
 	}
 	if err == nil {
 		err = s.capture(plan)
 	}
-	return s.finish(errors.Join(err, p.finish(s)), operator)
+	s.cancel(nil)
+	f.wait()
+	err = errors.Join(err, p.finish(s))
+	return s.finish(err, f.described()...)
 }
 
 func (s *session) capture(plan *plan) error {
@@ -61,8 +66,14 @@ func (s *session) capture(plan *plan) error {
 	if err != nil {
 		return err
 	}
+	s.begun.Store(true)
 	s.report()
 	<-s.ctx.Done()
+	if s.join != nil {
+		// What the operator wrote last is on its way to our watches; what it writes from now on is not recorded.
+		s.join.end()
+		time.Sleep(settleTime)
+	}
 	return nil
 }
 
@@ -72,6 +83,7 @@ type capture struct {
 	plan   *plan
 	client rest.Interface
 	ctx    context.Context
+	cancel context.CancelFunc // which wait does: watches outlast the recording a little
 	wg     sync.WaitGroup
 
 	mu          sync.Mutex
@@ -84,12 +96,13 @@ type capture struct {
 
 // watcher is one reflector under way.
 type watcher struct {
-	resource traces.Resource
-	store    *store
-	cancel   context.CancelFunc
-	ended    chan struct{}
-	absent   bool // the API server no longer serves it; guarded by capture.mu
-	given    bool // that it is not watched is in the trace; guarded by capture.mu
+	resource  traces.Resource
+	namespace string // "" for all
+	store     *store
+	cancel    context.CancelFunc
+	ended     chan struct{}
+	absent    bool // the API server no longer serves it; guarded by capture.mu
+	given     bool // that it is not watched is in the trace; guarded by capture.mu
 }
 
 // syncTimeout is how long the first lists may take together before the recording goes on without the
@@ -107,8 +120,9 @@ func (s *session) startCapture(plan *plan) (*capture, error) {
 		return nil, cli.Usagef("the kubeconfig: %w", err)
 	}
 	c := &capture{s: s, plan: plan, client: client, running: map[string]*watcher{}, established: map[string]bool{}}
+	s.capturing.Store(c)
 	// client-go logs each broken watch; the trace has them as losses.
-	c.ctx = klog.NewContext(s.ctx, logr.Discard())
+	c.ctx, c.cancel = context.WithCancel(klog.NewContext(context.WithoutCancel(s.ctx), logr.Discard()))
 	for _, l := range plan.losses {
 		s.lose(l)
 		s.o.note("%s: %s", l.Source, l.Reason)
@@ -169,7 +183,7 @@ func (c *capture) awaitSync() {
 		select {
 		case <-w.store.synced:
 		case <-w.ended:
-		case <-c.ctx.Done():
+		case <-c.s.ctx.Done():
 			return
 		case <-timeout.C:
 			timeout.Reset(0) // for the others too
@@ -203,7 +217,7 @@ func (c *capture) start(r traces.Resource) {
 
 func (c *capture) startIn(r traces.Resource, namespace string) {
 	gvr := gvrOf(&r)
-	w := &watcher{resource: r, store: newStore(c.s, gvr, namespace), ended: make(chan struct{})}
+	w := &watcher{resource: r, namespace: namespace, store: newStore(c.s, gvr, namespace), ended: make(chan struct{})}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if old := c.running[w.store.stream]; (old != nil && !old.absent) || c.ctx.Err() != nil {
@@ -284,12 +298,13 @@ func (c *capture) forbidden(w *watcher) {
 	c.give(w, reason)
 }
 
-// wait returns when all reflectors have ended, which their context makes them do. Those that never had a first
+// wait ends all reflectors and returns when they have ended. Those that never had a first
 // list are losses: nothing in the trace would tell their resource from one without objects.
 func (c *capture) wait() {
 	if c == nil {
 		return
 	}
+	c.cancel()
 	c.wg.Wait()
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -299,6 +314,19 @@ func (c *capture) wait() {
 			c.s.lose(newLoss(w.store.stream, -1, "the recording ended before its first list"))
 		}
 	}
+}
+
+// watches says whether the session's own watches tell of a resource in a namespace.
+func (s *session) watches(group, resource, namespace string) bool {
+	c := s.capturing.Load()
+	if c == nil {
+		return false
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return slices.ContainsFunc(c.all, func(w *watcher) bool {
+		return w.resource.Group == group && w.resource.Resource == resource && (w.namespace == "" || w.namespace == namespace) && w.store.isSynced()
+	})
 }
 
 func (st *store) isSynced() bool {

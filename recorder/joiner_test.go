@@ -46,14 +46,14 @@ func (d *desk) write(r traces.Record) error {
 
 func (d *desk) Seq() int64 { return d.last }
 
-func (d *desk) user(pcs []uint64, _ [2]uint64) (frames []traces.Frame) {
+func (d *desk) user(_ int, pcs []uint64, _ [2]uint64) (frames []traces.Frame) {
 	for _, pc := range pcs {
 		frames = append(frames, traces.Frame{Function: names[pc]})
 	}
 	return frames
 }
 
-func (d *desk) kernel([]uint64) []traces.Frame { return nil }
+func (d *desk) kernelFrames([]uint64) []traces.Frame { return nil }
 
 // at has rows come at a time.
 func (d *desk) at(t time.Duration, rows ...traces.Record) {

@@ -47,8 +47,8 @@ type Options struct {
 	// EBPF is whether Run looks at the operator from the kernel: reconciles, stacks of calls, samples of where
 	// its time goes. "" is EBPFOff.
 	EBPF EBPF
-	// PID is a process that Capture looks at so; 0 for none. Its API calls are recorded too.
-	PID int
+	// Choice is the processes that Capture looks at so; the zero Choice is none. Their API calls are recorded too.
+	Choice
 	// Hz is how often a processor is sampled, in a second; 0 means bpf.DefaultHz.
 	Hz int
 

@@ -11,7 +11,7 @@ import (
 type pass struct {
 	row       *traces.Reconcile
 	start     time.Duration
-	goroutine uint64
+	goroutine goroutine
 	key       string
 	returned  bool // its result was seen
 	failed    bool
@@ -23,36 +23,55 @@ type pass struct {
 // a pass that lasts longer is given then.
 const patience = time.Minute
 
-// passes follows the reconcilers of one process.
+// goroutine is the address of a goroutine's descriptor in a process, or of another thing there.
+type goroutine struct {
+	pid     int
+	address uint64
+}
+
+func goroutineOf(e *probes.Event) goroutine { return goroutine{e.PID, e.Goroutine} }
+
+// passes follows the reconcilers of the processes.
 type passes struct {
 	j           *joiner
-	byGoroutine map[uint64]*pass // by the goroutine's descriptor
-	queues      map[uint64]*queue
-	unended     int64 // passes whose end was not seen
+	byGoroutine map[goroutine]*pass
+	queues      map[goroutine]*queue // by the queue's address
+	unended     int64                // passes whose end was not seen
 }
 
 func newPasses(j *joiner) *passes {
-	return &passes{j: j, byGoroutine: map[uint64]*pass{}, queues: map[uint64]*queue{}}
+	return &passes{j: j, byGoroutine: map[goroutine]*pass{}, queues: map[goroutine]*queue{}}
 }
 
 func keyOf(namespace, name string) string { return namespace + "/" + name }
 
+// of is the pass under way on the goroutine of E. A descriptor serves another goroutine when its first is no more:
+// the pass that was under way then has ended unseen.
+func (p *passes) of(e *probes.Event) *pass {
+	a := p.byGoroutine[goroutineOf(e)]
+	if a != nil && e.GoID != 0 && a.row.GoID != 0 && uint64(a.row.GoID) != e.GoID {
+		p.end(a, e.Time, 0)
+		return nil
+	}
+	return a
+}
+
 func (p *passes) start(e *probes.Event) {
-	if old := p.byGoroutine[e.Goroutine]; old != nil {
+	if old := p.of(e); old != nil {
 		p.end(old, e.Time, 0) // its end was lost
 	}
-	p.byGoroutine[e.Goroutine] = &pass{
+	p.byGoroutine[goroutineOf(e)] = &pass{
 		row: &traces.Reconcile{
-			Process: p.j.process, Controller: e.Controller, Namespace: e.Namespace, Name: e.Name,
+			Process: p.j.processOf(e.PID), Controller: e.Controller, Namespace: e.Namespace, Name: e.Name,
 			Start: p.j.ts(e.Time), GoID: int64(e.GoID), KnownBy: "probe",
 		},
-		start: e.Time, goroutine: e.Goroutine, key: keyOf(e.Namespace, e.Name),
+		start: e.Time, goroutine: goroutineOf(e), key: keyOf(e.Namespace, e.Name),
 	}
 }
 
 // returned notes the reconciler's result.
 func (p *passes) returned(e *probes.Event) {
-	a := p.byGoroutine[e.Goroutine]
+	a := p.of(e)
 	if a == nil {
 		return
 	}
@@ -65,34 +84,35 @@ func (p *passes) returned(e *probes.Event) {
 // queued notes an addition to a queue.
 func (p *passes) queued(e *probes.Event) {
 	key := keyOf(e.Namespace, e.Name)
-	a := p.byGoroutine[e.Goroutine]
+	a := p.of(e)
 	if a != nil && a.key == key && e.Kind != probes.Add {
 		a.requeued = true
 	}
-	frames := p.j.stacks.names.user(e.Stack, e.Top)
+	frames := p.j.stacks.names.user(e.PID, e.Stack, e.Top)
 	how := describeAddition(frames)
 	if e.Kind != probes.Add && !how.priority {
 		return // a queue that waits adds it again when it is due
 	}
-	q := p.queues[e.Queue]
+	address := goroutine{e.PID, e.Queue}
+	q := p.queues[address]
 	if q == nil {
 		q = &queue{added: map[string][]addition{}}
-		p.queues[e.Queue] = q
+		p.queues[address] = q
 	}
 	n := addition{at: e.Time, due: e.Time + e.After, someTime: e.Kind == probes.AddRateLimited}
 	if a == nil && e.Kind == probes.Add && !how.waited {
-		n.trigger = p.j.events.cause(e.Time, e.Goroutine, key, how)
+		n.trigger = p.j.pull(p.j.events.cause(e.Time, listener{goroutineOf(e), e.GoID}, key, how))
 	}
 	q.add(key, n)
 }
 
 // done ends the pass of a goroutine.
 func (p *passes) done(e *probes.Event) {
-	a := p.byGoroutine[e.Goroutine]
+	a := p.of(e)
 	if a == nil || a.key != keyOf(e.Namespace, e.Name) {
 		return
 	}
-	if q := p.queues[e.Queue]; q != nil {
+	if q := p.queues[goroutine{e.PID, e.Queue}]; q != nil {
 		a.row.Trigger = q.started(a.key, a.start)
 	}
 	p.end(a, e.Time, e.Queue)
@@ -147,13 +167,13 @@ func setReconcile(r traces.Record, id int64) {
 	}
 }
 
-// ofGoroutine is the pass under way on a goroutine by its number.
-func (p *passes) ofGoroutine(goid uint64) *pass {
+// ofGoroutine is the pass under way on a goroutine of the process PID by its number.
+func (p *passes) ofGoroutine(pid int, goid uint64) *pass {
 	if goid == 0 {
 		return nil
 	}
 	for _, a := range p.byGoroutine { // as many as there are workers
-		if a.row.GoID == int64(goid) {
+		if a.row.GoID == int64(goid) && a.goroutine.pid == pid {
 			return a
 		}
 	}

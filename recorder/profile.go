@@ -4,16 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
-	"strconv"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/opreplay/opreplay/bpf"
-	"github.com/opreplay/opreplay/bpf/probes"
 	"github.com/opreplay/opreplay/bpf/symbols"
 	"github.com/opreplay/opreplay/internal/cli"
 	"github.com/opreplay/opreplay/traces"
@@ -37,72 +32,69 @@ func (e EBPF) check() error {
 	return cli.Usagef("--ebpf %s: want auto, on or off", string(e))
 }
 
-// profiler shows a process from the kernel: its samples, and what it does at the probes.
+// profiler shows processes from the kernel: their samples, and what they do at the probes.
 type profiler struct {
-	path      string
-	binary    *symbols.Binary
 	processes *bpf.Processes
 	sampler   *bpf.Sampler
-	watcher   *probes.Watcher
-	names     *processNames
-	known     bool // the Go release, and so goroutines' numbers
+	kernel    *symbols.Kernel // nil where its names are hidden: why
+	why       error
+	first     *program // that was opened before any process
 	j         *joiner
 
-	pid     int
-	ended   func() // told once when the process is gone; may be nil
-	stop    context.CancelFunc
-	reading sync.WaitGroup
-	// What ended the readers before their time.
-	samplesEnded, eventsEnded atomic.Pointer[error]
+	mu        sync.Mutex
+	programs  []*program
+	instances map[int]*instance // by their numbers; those that ended stay for a while
+	lives     []*life
+	gone      totals // of what was let go of
+	released  error
+
+	ended        func(*instance) // told once when a process is gone; may be nil
+	stop         context.CancelFunc
+	reading      sync.WaitGroup
+	samplesEnded atomic.Pointer[error] // what ended the reading of samples before its time
 }
 
-// openProfiler makes ready to watch processes that run the binary at PATH.
+// openProfiler makes ready to look at processes. PATH is the binary that the first will run, "" where that is not
+// known yet.
 func openProfiler(path string, hz int) (_ *profiler, err error) {
 	if err := bpf.Check(false); err != nil {
 		return nil, err
 	}
-	p := &profiler{path: path, names: &processNames{}}
-	if p.binary, err = symbols.Open(path); err != nil {
-		return nil, err
-	}
-	_, p.known = symbols.LayoutOf(p.binary.GoVersion)
+	p := &profiler{instances: map[int]*instance{}}
 	if p.processes, err = bpf.NewProcesses(); err != nil {
 		return nil, err
 	}
-	if p.watcher, err = probes.Attach(p.processes, p.binary, path); err != nil {
-		return nil, errors.Join(err, p.processes.Close())
+	if path != "" {
+		if p.first, err = p.programOf(path); err != nil {
+			return nil, errors.Join(err, p.release())
+		}
 	}
-	if p.names.kernelNames, err = symbols.OpenKernel(); err != nil {
-		p.names.hidden = err
+	if p.kernel, err = symbols.OpenKernel(); err != nil {
+		p.why = err
 	}
 	if p.sampler, err = bpf.NewSampler(p.processes, bpf.SamplerOptions{Hz: hz}); err != nil {
-		return nil, errors.Join(err, p.watcher.Close(), p.processes.Close())
+		return nil, errors.Join(err, p.release())
 	}
 	return p, nil
 }
 
-// follow begins to watch the process PID. After an error rows pass by the joiner.
-func (p *profiler) follow(pid int) (err error) {
-	if p == nil {
+// unwatched says why the first program has no probes, nil if it has.
+func (p *profiler) unwatched() error {
+	if p.first == nil {
 		return nil
 	}
-	defer func() {
-		if err != nil {
-			p.j.close() // else the rows would wait for sources that never report
-		}
-	}()
-	if _, err := p.processes.Follow(pid); err != nil {
-		return err
-	}
-	if p.names.process, err = p.binary.Process(pid); err != nil {
-		return err
-	}
+	return p.first.why
+}
+
+// wallTime is a time of the trace's clock.
+func (p *profiler) wallTime() time.Time { return time.Unix(0, p.j.ts(p.j.now())).UTC() }
+
+// start begins to hand on what is seen.
+func (p *profiler) start() {
 	ctx, stop := context.WithCancel(context.Background())
-	p.stop, p.pid = stop, pid
+	p.stop = stop
 	p.reading.Go(func() { p.samplesEnded.Store(read(ctx, p.sampler.Next, p.j.addSample)) })
-	p.reading.Go(func() { p.eventsEnded.Store(read(ctx, p.watcher.Next, p.j.addEvent)) })
 	p.reading.Go(func() { p.join(ctx) })
-	return nil
 }
 
 // read hands on what NEXT gives until CTX ends; an error is what ended it otherwise.
@@ -134,11 +126,8 @@ func (p *profiler) join(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-tick.C:
-			p.j.advance(p.seen())
-			if _, err := os.Stat(filepath.Join("/proc", strconv.Itoa(p.pid))); err != nil && p.ended != nil {
-				p.ended()
-				p.ended = nil
-			}
+			p.j.advance(p.seen() - p.j.lag())
+			p.watch()
 		}
 	}
 }
@@ -149,8 +138,12 @@ func (p *profiler) seen() time.Duration {
 	if p.samplesEnded.Load() == nil {
 		seen = min(seen, p.sampler.Seen())
 	}
-	if p.eventsEnded.Load() == nil {
-		seen = min(seen, p.watcher.Seen())
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, g := range p.programs {
+		if t, ok := g.seen(); ok {
+			seen = min(seen, t)
+		}
 	}
 	return seen - straggling
 }
@@ -172,6 +165,10 @@ func (p *profiler) finish(s *session) error {
 		p.stop()
 		p.reading.Wait()
 	}
+	for _, g := range p.programs {
+		g.quit()
+	}
+	p.watch() // whoever has ended by now has its end
 	p.j.close()
 	for _, l := range p.losses() {
 		s.lose(l)
@@ -184,36 +181,54 @@ func (p *profiler) release() error {
 	if p == nil {
 		return nil
 	}
-	return errors.Join(p.watcher.Close(), p.sampler.Close(), p.processes.Close())
+	err := p.released
+	for _, g := range p.programs {
+		err = errors.Join(err, g.release())
+	}
+	if p.sampler != nil {
+		err = errors.Join(err, p.sampler.Close())
+	}
+	if p.processes != nil {
+		err = errors.Join(err, p.processes.Close())
+	}
+	return err
 }
 
 func (p *profiler) losses() []traces.Loss {
 	var all []traces.Loss
 	add := func(source string, n int64, reason string) {
 		if n != 0 {
-			all = append(all, newLoss(source, n, reason))
+			all = append(all, p.j.loss(source, n, reason))
 		}
+	}
+	t := p.gone
+	for _, g := range p.programs {
+		t.program(g)
+	}
+	for _, i := range p.instances {
+		t.add(i)
 	}
 	if _, lost, err := p.sampler.Counted(); err == nil {
 		add("samples", int64(lost), "samples that the ring buffer had no room for")
 	}
-	if _, lost, lostBodies, err := p.watcher.Counted(); err == nil {
-		add("probes", int64(lost), "events of the operator's that the ring buffer had no room for")
-		add("probes", int64(lostBodies), "parts of request bodies that the ring buffer had no room for")
+	events := p.j.eventSource()
+	add(events, t.lost, "events of the operator's that the ring buffer had no room for")
+	add(events, t.lostBodies, "parts of request bodies that the ring buffer had no room for")
+	if t.ended != nil {
+		add(events, -1, "reading ended: "+t.ended.Error())
 	}
-	for source, ended := range map[string]*error{"samples": p.samplesEnded.Load(), "probes": p.eventsEnded.Load()} {
-		if ended != nil {
-			add(source, -1, "reading ended: "+(*ended).Error())
-		}
+	if ended := p.samplesEnded.Load(); ended != nil {
+		add("samples", -1, "reading ended: "+(*ended).Error())
 	}
-	if p.names.process != nil {
-		add("stacks", int64(p.names.process.Unresolved), "frames that are no Go code of the program")
+	if t.unwatched != nil {
+		add(events, -1, "no reconciles and calls were seen: "+t.unwatched.Error())
 	}
-	if p.names.hidden != nil {
-		add("stacks", -1, "kernel stacks: "+p.names.hidden.Error())
+	add("stacks", t.unresolved, "frames that are no Go code of the program")
+	if p.why != nil {
+		add("stacks", -1, "kernel stacks: "+p.why.Error())
 	}
-	if !p.known {
-		add("samples", -1, fmt.Sprintf("the structures of %s are not known: no goroutine numbers, and so no reconciles of samples", p.binary.GoVersion))
+	if t.unknown != "" {
+		add("samples", -1, fmt.Sprintf("the structures of %s are not known: no goroutine numbers, and so no reconciles of samples", t.unknown))
 	}
 	return append(all, p.j.losses()...)
 }
@@ -221,6 +236,9 @@ func (p *profiler) losses() []traces.Loss {
 // losses are what the joiner could not join.
 func (j *joiner) losses() []traces.Loss {
 	var all []traces.Loss
+	if j.alone {
+		all = append(all, j.loss("watch/"+j.process, -1, "what its watches delivered to the operator, and when: the recorder's own stand for them"))
+	}
 	for _, l := range []struct {
 		source string
 		n      int64
@@ -231,34 +249,37 @@ func (j *joiner) losses() []traces.Loss {
 		{"requests/" + j.process, j.calls.bodies, "request bodies that the probes could not read"},
 		{"requests/" + j.process, j.calls.unserved, "calls without their query and body, as of no resource that the cluster served when the recording began"},
 		{"requests/" + j.process, j.calls.unended, "calls without an answer when the recording ended"},
-		{"requests/" + j.process, j.calls.answers, "answers of which the probes see only the code"},
+		{"requests/" + j.process, j.calls.answers, "answers to reads, of which the probes see only the code"},
+		{"requests/" + j.process, j.calls.results.unclear, "writes of which the watches do not show for certain what they made: resource_version is 0"},
+		{"requests/" + j.process, j.calls.results.unwatched, "writes to what the recording does not watch: resource_version is 0"},
 		{"reconciles", j.passes.unended, "reconciles whose end was not seen: outcome is ''"},
 	} {
 		if l.n != 0 {
-			all = append(all, newLoss(l.source, l.n, l.reason))
+			all = append(all, j.loss(l.source, l.n, l.reason))
 		}
 	}
 	return append(all, j.calls.tap.Losses()...)
 }
 
-// processNames names the code of a process and of the kernel.
-type processNames struct {
-	process     *symbols.Process
-	kernelNames *symbols.Kernel
-	hidden      error
+// user implements namer.
+func (p *profiler) user(pid int, pcs []uint64, top [2]uint64) []traces.Frame {
+	p.mu.Lock()
+	i := p.instances[pid]
+	p.mu.Unlock()
+	if i == nil {
+		return nil
+	}
+	return i.code.Stack(pcs, top)
 }
 
-func (n *processNames) user(pcs []uint64, top [2]uint64) []traces.Frame {
-	return n.process.Stack(pcs, top)
-}
-
-func (n *processNames) kernel(pcs []uint64) []traces.Frame {
-	if n.kernelNames == nil {
+// kernelFrames implements namer.
+func (p *profiler) kernelFrames(pcs []uint64) []traces.Frame {
+	if p.kernel == nil {
 		return nil
 	}
 	frames := make([]traces.Frame, len(pcs))
 	for i, pc := range pcs {
-		frames[i] = n.kernelNames.Frame(pc)
+		frames[i] = p.kernel.Frame(pc)
 	}
 	return frames
 }
@@ -267,50 +288,10 @@ func (n *processNames) kernel(pcs []uint64) []traces.Frame {
 func (s *session) profile(p *profiler, process string, o joinOptions) {
 	o.now = bpf.Monotonic
 	o.wall = time.Now().UnixNano() - int64(bpf.Monotonic())
-	o.queries, o.redact = p.known, s.redact
-	p.j = newJoiner(s, process, p.names, o)
+	o.queries, o.redact = p.first != nil && p.first.known, s.redact
+	o.processes = p.name
+	p.j = newJoiner(s, process, p, o)
 	s.join = p.j
-}
-
-// program is the binary and the name of the process PID.
-func program(pid int) (path, name string, err error) {
-	path = filepath.Join("/proc", strconv.Itoa(pid), "exe")
-	target, err := os.Readlink(path)
-	switch {
-	case errors.Is(err, os.ErrNotExist):
-		return "", "", cli.Usagef("--pid %d: no such process", pid)
-	case errors.Is(err, os.ErrPermission):
-		if missing := bpf.Check(true); missing != nil {
-			err = missing
-		}
-		return "", "", cli.CannotRun(fmt.Errorf("--pid %d: %w", pid, err))
-	case err != nil:
-		return "", "", cli.Usagef("--pid %d: %w", pid, err)
-	}
-	return path, filepath.Base(strings.TrimSuffix(target, " (deleted)")), nil
-}
-
-// attach looks at the process that is to be recorded with the cluster, nil for none.
-func (o *Options) attach() (*profiler, *traces.Operator, error) {
-	if o.PID == 0 {
-		return nil, nil, nil
-	}
-	if err := checkHz(o.Hz); err != nil {
-		return nil, nil, err
-	}
-	path, name, err := program(o.PID)
-	if err != nil {
-		return nil, nil, err
-	}
-	sum, err := hashFile(path)
-	if err != nil {
-		return nil, nil, cli.CannotRun(fmt.Errorf("--pid %d: %w", o.PID, err))
-	}
-	p, err := openProfiler(path, o.Hz)
-	if err != nil {
-		return nil, nil, cli.CannotRun(fmt.Errorf("--pid %d: %w", o.PID, err))
-	}
-	return p, &traces.Operator{Process: name, BinarySHA256: sum}, nil
 }
 
 func checkHz(hz int) error {

@@ -219,7 +219,7 @@ func TestCaptureOfAProcessIsLikeTheProxy(t *testing.T) {
 	needEBPF(t)
 	d := startDoer(t, recorder.EBPFOff)
 	d.order("there", "nothing")
-	alone := record(t, recorder.Capture, recorder.Options{Config: live(t).Config(), PID: d.pid, Resources: []string{"configmaps"}, Namespaces: []string{d.ns}})
+	alone := record(t, recorder.Capture, recorder.Options{Config: live(t).Config(), Choice: recorder.Choice{PID: d.pid}, Resources: []string{"configmaps", "secrets"}, Namespaces: []string{d.ns}})
 	await(alone, "the capture's start", func(*traces.WatchEvent) bool { return true })
 	d.order("order-write", "write")
 	for _, r := range []*recording{d.recording, alone} {
@@ -257,7 +257,8 @@ func writesOf(t testing.TB, tr *traces.Trace) (all []string) {
 	for _, q := range rows[traces.Request](t, tr) {
 		if q.Process == "doer" && write(q.Verb) {
 			body := redactedValues.ReplaceAllString(q.RequestBody, "SECRET")
-			all = append(all, fmt.Sprint(q.Verb, q.Group, q.Version, q.Resource, q.Subresource, q.Namespace, q.Name, q.Query, q.Code, " ", body))
+			all = append(all, fmt.Sprint(q.Verb, q.Group, q.Version, q.Resource, q.Subresource, q.Namespace, q.Name, q.Query, q.Code, " ",
+				q.UID, " ", q.ResourceVersion, " ", q.FieldManager, " ", body))
 		}
 	}
 	return all

@@ -36,7 +36,7 @@ func Proxy(ctx context.Context, o ProxyOptions) (*Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	return s.finish(s.proxy(o, listen, plan), nil)
+	return s.finish(s.proxy(o, listen, plan))
 }
 
 // proxy serves until the session ends.
@@ -51,6 +51,7 @@ func (s *session) proxy(o ProxyOptions, listen string, plan *plan) error {
 	if err != nil {
 		return err
 	}
+	s.begun.Store(true)
 	if o.Ready != nil {
 		o.Ready(door.Endpoint)
 	}
@@ -80,7 +81,7 @@ func (s *session) openDoor(listen, kubeconfig, name string, open bool) (*door, e
 	if open {
 		token = ""
 	}
-	o := apicall.Options{Redact: s.redact, Failed: s.fail, User: s.user}
+	o := apicall.Options{Now: s.now, Redact: s.redact, Failed: s.fail, User: s.user}
 	if name != "" {
 		o.Process = func(*http.Request) string { return name }
 	}

@@ -23,7 +23,7 @@ import (
 // Run starts an operator behind a recording proxy and records it, and the cluster with it, until it
 // ends, CTX ends or the duration is over; then the operator is asked to end.
 func Run(ctx context.Context, o RunOptions) (*Result, error) {
-	operator, err := newOperator(&o)
+	operator, path, err := newOperator(&o)
 	if err != nil {
 		return nil, err
 	}
@@ -37,7 +37,7 @@ func Run(ctx context.Context, o RunOptions) (*Result, error) {
 			return nil, err
 		}
 	}
-	p, err := o.profiler()
+	p, err := o.profiler(path)
 	if err != nil {
 		return nil, err
 	}
@@ -53,24 +53,33 @@ func Run(ctx context.Context, o RunOptions) (*Result, error) {
 	}
 	var exit process.Exit
 	err = s.run(&o, operator, plan, p, &exit)
-	r, err := s.finish(errors.Join(err, p.finish(s)), operator)
+	err = errors.Join(err, p.finish(s))
+	operator.Instances = p.rows(operator.Process)
+	r, err := s.finish(err, *operator)
+	if r != nil {
+		r.Exit, r.ExitedByRecorder = operator.ExitCode, operator.ExitedByRecord
+	}
 	if r != nil {
 		r.Signal = exit.Signal
 	}
 	return r, err
 }
 
-// profiler looks at the command from the kernel, where that is wanted and possible; else it is nil.
-func (o *RunOptions) profiler() (*profiler, error) {
+// profiler looks at the command, whose binary lies at PATH, from the kernel, where that is wanted and possible; else
+// it is nil.
+func (o *RunOptions) profiler(path string) (*profiler, error) {
 	if o.EBPF == "" || o.EBPF == EBPFOff {
 		return nil, nil
 	}
-	path, err := exec.LookPath(o.Command[0])
-	if err == nil {
-		var p *profiler
-		if p, err = openProfiler(path, o.Hz); err == nil {
-			return p, nil
+	p, err := openProfiler(path, o.Hz)
+	if err == nil && (p.unwatched() == nil || o.EBPF != EBPFOn) {
+		if why := p.unwatched(); why != nil {
+			o.note("recording samples, but no reconciles and stacks of calls: %v", why)
 		}
+		return p, nil
+	}
+	if err == nil {
+		err = errors.Join(p.unwatched(), p.release())
 	}
 	if o.EBPF == EBPFOn {
 		return nil, cli.CannotRun(fmt.Errorf("--ebpf on: %w", err))
@@ -79,33 +88,33 @@ func (o *RunOptions) profiler() (*profiler, error) {
 	return nil, nil
 }
 
-// newOperator finds the command before anything else is touched.
-func newOperator(o *RunOptions) (*traces.Operator, error) {
+// newOperator finds the command, and its binary's PATH, before anything else is touched.
+func newOperator(o *RunOptions) (operator *traces.Operator, path string, err error) {
 	if o.Grace < 0 {
-		return nil, cli.Usagef("--grace %s: want a time from 0 on, such as 10s", o.Grace)
+		return nil, "", cli.Usagef("--grace %s: want a time from 0 on, such as 10s", o.Grace)
 	}
 	if err := o.EBPF.check(); err != nil {
-		return nil, err
+		return nil, "", err
 	}
 	if err := checkHz(o.Hz); err != nil {
-		return nil, err
+		return nil, "", err
 	}
 	if err := o.onlyWatches(!o.NoCapture, "leave out --no-capture"); err != nil {
-		return nil, err
+		return nil, "", err
 	}
 	if len(o.Command) == 0 {
-		return nil, cli.Usagef("no operator command: write it after --, as in: oprec run --out t.optrace -- ./manager")
+		return nil, "", cli.Usagef("no operator command: write it after --, as in: oprec run --out t.optrace -- ./manager")
 	}
-	path, err := exec.LookPath(o.Command[0])
+	path, err = exec.LookPath(o.Command[0])
 	switch {
 	case errors.Is(err, exec.ErrDot):
-		return nil, cli.Usagef("operator command %s: not on the PATH, only in this folder; say ./%s", o.Command[0], o.Command[0])
+		return nil, "", cli.Usagef("operator command %s: not on the PATH, only in this folder; say ./%s", o.Command[0], o.Command[0])
 	case errors.Is(err, exec.ErrNotFound):
-		return nil, cli.Usagef("operator command %s: not on the PATH", o.Command[0])
+		return nil, "", cli.Usagef("operator command %s: not on the PATH", o.Command[0])
 	case errors.Is(err, fs.ErrPermission):
-		return nil, cli.Usagef("operator command %s: not an executable file", o.Command[0])
+		return nil, "", cli.Usagef("operator command %s: not an executable file", o.Command[0])
 	case err != nil:
-		return nil, cli.Usagef("operator command %s: no such file", o.Command[0])
+		return nil, "", cli.Usagef("operator command %s: no such file", o.Command[0])
 	}
 	name := o.Name
 	if name == "" {
@@ -113,9 +122,9 @@ func newOperator(o *RunOptions) (*traces.Operator, error) {
 	}
 	sum, err := hashFile(path)
 	if err != nil {
-		return nil, cli.Usagef("operator command %s: %w", o.Command[0], pathless(err))
+		return nil, "", cli.Usagef("operator command %s: %w", o.Command[0], pathless(err))
 	}
-	return &traces.Operator{Process: name, Command: o.Command, BinarySHA256: sum}, nil
+	return &traces.Operator{Process: name, Command: o.Command, BinarySHA256: sum}, path, nil
 }
 
 func hashFile(path string) (string, error) {
@@ -161,7 +170,8 @@ func (s *session) run(o *RunOptions, operator *traces.Operator, plan *plan, prof
 	if err != nil {
 		return err
 	}
-	if err := profiler.follow(pidOf(p)); err != nil {
+	s.begun.Store(true)
+	if err := profiler.only(pidOf(p), operator.Process); err != nil {
 		s.lose(newLoss("probes", -1, "the operator could not be looked at: "+err.Error()))
 		o.note("recording without reconciles, stacks and samples: %v", err)
 	}
@@ -207,7 +217,7 @@ func (s *session) settle(c *capture) {
 
 // output passes the operator's lines on and records them.
 func (s *session) output(o *RunOptions, name string) func(stream, line string) {
-	log := process.LogTo(s, name, time.Now)
+	log := process.LogTo(s, name, s.now)
 	return func(stream, line string) {
 		log(stream, line)
 		w := o.Stderr

@@ -30,8 +30,13 @@ type session struct {
 	cancel context.CancelCauseFunc
 	stop   context.CancelFunc // of the duration
 
+	// begun is set when the sources have: from then on a trace is kept, whatever is in it.
+	begun atomic.Bool
+
 	events, requests, logs, bytes, lost atomic.Int64
 	reconciles, samples                 atomic.Int64
+
+	capturing atomic.Pointer[capture] // nil until the first lists are asked for
 
 	mu      sync.Mutex
 	clients map[string]*client // by process
@@ -121,6 +126,15 @@ func (s *session) Seq() int64 {
 	return s.w.Seq()
 }
 
+// now is the trace's clock. Where rows are joined with what the kernel shows it is the kernel's monotonic one, which
+// the joiner turns back: the wall clock may step in between.
+func (s *session) now() time.Time {
+	if s.join != nil {
+		return time.Unix(0, s.join.ts(s.join.now()))
+	}
+	return time.Now()
+}
+
 // fail ends the recording: a trace that can't be written is no reason to go on.
 func (s *session) fail(err error) {
 	s.cancel(cli.CannotRun(fmt.Errorf("write the trace %s: %w", s.o.Out, err)))
@@ -176,8 +190,9 @@ func (s *session) operators() []traces.Operator {
 	return out
 }
 
-// finish completes the trace. ERR is what went wrong before; the trace is closed in any case.
-func (s *session) finish(err error, operator *traces.Operator) (*Result, error) {
+// finish completes the trace. ERR is what went wrong before; the trace is closed in any case. KNOWN are the processes
+// that the recorder knows more of than their calls.
+func (s *session) finish(err error, known ...traces.Operator) (*Result, error) {
 	if cause := context.Cause(s.ctx); err == nil && cause != nil && !isEnd(cause) {
 		err = cause
 	}
@@ -189,8 +204,8 @@ func (s *session) finish(err error, operator *traces.Operator) (*Result, error) 
 		}
 	}
 	operators := s.operators()
-	if operator != nil {
-		operators = mergeOperator(operators, *operator)
+	for _, o := range known {
+		operators = mergeOperator(operators, o)
 	}
 	updateErr := s.w.Update(func(m *traces.Manifest) { m.Operators = operators })
 	closeErr := s.w.Close()
@@ -200,20 +215,16 @@ func (s *session) finish(err error, operator *traces.Operator) (*Result, error) 
 			err = cli.CannotRun(fmt.Errorf("write the trace %s: %w", s.o.Out, err))
 		}
 	}
-	if err != nil && s.events.Load()+s.requests.Load()+s.logs.Load() == 0 {
+	if err != nil && !s.begun.Load() && s.Seq() == 0 {
 		s.discard()
 	}
-	r := &Result{
+	return &Result{
 		Dir: s.o.Out, Events: s.events.Load(), Requests: s.requests.Load(), Logs: s.logs.Load(), Losses: s.lost.Load(),
 		Reconciles: s.reconciles.Load(), Samples: s.samples.Load(),
-	}
-	if operator != nil {
-		r.Exit, r.ExitedByRecorder = operator.ExitCode, operator.ExitedByRecord
-	}
-	return r, err
+	}, err
 }
 
-// discard removes a trace in which nothing is, so that the name is free for the next attempt.
+// discard removes the trace of a recording that did not begin, so that the name is free for the next attempt.
 func (s *session) discard() {
 	_ = os.Remove(filepath.Join(s.o.Out, traces.ManifestName))
 	_ = os.Remove(s.o.Out) // stays if it is not empty
@@ -224,7 +235,7 @@ func isEnd(err error) bool {
 	return errors.Is(err, context.Canceled) || errors.Is(err, errDuration) || errors.Is(err, context.DeadlineExceeded)
 }
 
-// mergeOperator adds what the recorder knows of the process that it started to what its calls showed.
+// mergeOperator adds what the recorder knows of a process to what its calls showed.
 func mergeOperator(all []traces.Operator, started traces.Operator) []traces.Operator {
 	for i := range all {
 		if all[i].Process == started.Process {

@@ -8,10 +8,10 @@ import (
 	"github.com/opreplay/opreplay/traces"
 )
 
-// namer names the code at addresses: of a process and of the kernel.
+// namer names the code at addresses: of processes and of the kernel.
 type namer interface {
-	user(pcs []uint64, top [2]uint64) []traces.Frame
-	kernel(pcs []uint64) []traces.Frame
+	user(pid int, pcs []uint64, top [2]uint64) []traces.Frame
+	kernelFrames(pcs []uint64) []traces.Frame
 }
 
 // stacks gives each distinct stack a number and one row. Numbers count from 1.
@@ -21,12 +21,12 @@ type stacks struct {
 	emit  func(traces.Record)
 }
 
-func (s *stacks) user(at time.Duration, wall int64, pcs []uint64, top [2]uint64) int64 {
-	return s.id(at, wall, s.names.user(pcs, top), false)
+func (s *stacks) user(at time.Duration, wall int64, pid int, pcs []uint64, top [2]uint64) int64 {
+	return s.id(at, wall, s.names.user(pid, pcs, top), false)
 }
 
 func (s *stacks) kernel(at time.Duration, wall int64, pcs []uint64) int64 {
-	return s.id(at, wall, s.names.kernel(pcs), true)
+	return s.id(at, wall, s.names.kernelFrames(pcs), true)
 }
 
 // id is the number of a stack, 0 of an empty one.

@@ -64,7 +64,7 @@ func (st *store) row(t traces.EventType, o *rawObject) error {
 		object = string(redacted)
 	}
 	e := meta.Event(st.gvr, t, object)
-	e.TS, e.Stream, e.Process = time.Now().UnixNano(), st.stream, Process
+	e.TS, e.Stream, e.Process = st.s.now().UnixNano(), st.stream, Process
 	return st.s.Append(e)
 }
 

@@ -85,24 +85,32 @@ func describeAddition(frames []traces.Frame) (h how) {
 // delivery is an event that was delivered to the process, as a reason for a pass of a key.
 type delivery struct {
 	at       time.Duration
-	seq      int64
+	row      *traces.WatchEvent
 	resource string // group/resource
 	version  string // of the object
 	self     bool   // the key is the object's own, not its owner's
-	usedBy   []uint64
+	usedBy   []listener
+}
+
+// listener is a goroutine that events are handed to. Its number tells it from the next one with its descriptor.
+type listener struct {
+	goroutine
+	id uint64
 }
 
 // deliveries finds the event that an addition to a queue follows from: that a handler of an informer's was
 // given before, about the same key. Each handler runs on a goroutine of its own and hears of one resource.
 type deliveries struct {
 	young, old map[string][]*delivery // by key
-	resources  map[uint64]string      // what a goroutine hears of
+	resources  map[listener]string    // what a goroutine hears of
+	// slack is by how much an event may come to us later than to the process: 0 where we hear it first.
+	slack time.Duration
 }
 
 const maxDeliveries = 16 // remembered of one key
 
 func newDeliveries() *deliveries {
-	return &deliveries{young: map[string][]*delivery{}, resources: map[uint64]string{}}
+	return &deliveries{young: map[string][]*delivery{}, resources: map[listener]string{}}
 }
 
 func (d *deliveries) add(at time.Duration, e *traces.WatchEvent) {
@@ -110,12 +118,12 @@ func (d *deliveries) add(at time.Duration, e *traces.WatchEvent) {
 		return
 	}
 	resource, version := e.Group+"/"+e.Resource, e.ObjectHash
-	d.put(keyOf(e.Namespace, e.Name), &delivery{at: at, seq: e.Seq, resource: resource, version: version, self: true})
+	d.put(keyOf(e.Namespace, e.Name), &delivery{at: at, row: e, resource: resource, version: version, self: true})
 	for _, owner := range ownersOf(e.Object) {
 		// Whether the owner has a namespace its reference does not say.
-		d.put(keyOf(e.Namespace, owner), &delivery{at: at, seq: e.Seq, resource: resource, version: version})
+		d.put(keyOf(e.Namespace, owner), &delivery{at: at, row: e, resource: resource, version: version})
 		if e.Namespace != "" {
-			d.put(keyOf("", owner), &delivery{at: at, seq: e.Seq, resource: resource, version: version})
+			d.put(keyOf("", owner), &delivery{at: at, row: e, resource: resource, version: version})
 		}
 	}
 }
@@ -163,38 +171,56 @@ func (d *deliveries) of(key string) []*delivery {
 // tooClose is the time between two events below which an addition may be the answer to either.
 const tooClose = 20 * time.Millisecond
 
-// cause is the seq of the event that made GOROUTINE add KEY at the time AT, 0 where that is unclear.
-func (d *deliveries) cause(at time.Duration, goroutine uint64, key string, h how) int64 {
-	var found []*delivery
-	hears, listens := d.resources[goroutine]
-	for _, v := range d.of(key) {
-		switch {
-		case v.at > at, h.self && !v.self, h.owner && v.self, listens && v.resource != hears, slices.Contains(v.usedBy, goroutine):
-			continue
-		case len(found) > 0 && found[len(found)-1].resource == v.resource && found[len(found)-1].version == v.version:
-			continue // the same once more, by another watch
-		}
-		found = append(found, v)
+// cause is the event that made the goroutine add KEY at the time AT, nil where that is unclear.
+func (d *deliveries) cause(at time.Duration, by listener, key string, h how) *traces.WatchEvent {
+	found, late := d.candidates(at, by, key, h)
+	switch {
+	case len(late) == 0:
+	case len(found) == 0:
+		found = late[:1]
+	case at-found[len(found)-1].at > d.slack:
+		return nil // the older one, or the one that we have heard after the process has
 	}
 	if len(found) == 0 {
-		return 0
+		return nil
 	}
 	last := found[len(found)-1]
 	for _, v := range found {
 		if v.resource != last.resource {
-			return 0 // it can't be told yet which of the resources this goroutine hears of
+			return nil // it can't be told yet which of the resources this goroutine hears of
 		}
 	}
-	if !listens && len(d.resources) < maxKeys {
-		d.resources[goroutine] = last.resource
+	if _, listens := d.resources[by]; !listens && len(d.resources) < maxKeys {
+		d.resources[by] = last.resource
 	}
 	for _, v := range d.of(key) {
-		if v.resource == last.resource && v.at <= at {
-			v.usedBy = append(v.usedBy, goroutine)
+		if v.resource == last.resource && v.at <= max(at, last.at) {
+			v.usedBy = append(v.usedBy, by)
 		}
 	}
 	if n := len(found); n > 1 && last.at-found[n-2].at < tooClose {
-		return 0
+		return nil
 	}
-	return last.seq
+	return last.row
+}
+
+// candidates are the events about KEY that the goroutine may have been handed before AT, and those of which that
+// can't be said: we have heard them a little later.
+func (d *deliveries) candidates(at time.Duration, by listener, key string, h how) (found, late []*delivery) {
+	hears, listens := d.resources[by]
+	for _, v := range d.of(key) {
+		list := &found
+		if v.at > at {
+			list = &late
+		}
+		n := len(*list)
+		switch {
+		case v.at > at+d.slack, h.self && !v.self, h.owner && v.self, listens && v.resource != hears, slices.Contains(v.usedBy, by):
+			continue
+		case n > 0 && (*list)[n-1].resource == v.resource && (*list)[n-1].version == v.version:
+			continue // the same once more, by another watch
+		}
+		*list = append(*list, v)
+	}
+	return found, late
 }

@@ -5,7 +5,7 @@ import "time"
 // The format version that this package writes. A reader takes any minor of its own major.
 const (
 	FormatMajor = 1
-	FormatMinor = 1
+	FormatMinor = 2
 )
 
 // Manifest is manifest.json: what the trace is, how it was made, which files it has, what it lacks.
@@ -55,6 +55,20 @@ type Operator struct {
 	BinarySHA256   string   `json:"binarySHA256,omitempty"`
 	ExitCode       *int     `json:"exitCode,omitempty"`
 	ExitedByRecord bool     `json:"exitedByRecorder,omitempty"`
+	// Probed says that its calls were seen by probes, with no proxy between: not what its watches delivered to it, nor
+	// its answers but for their codes. Since format 1.2.
+	Probed bool `json:"probed,omitempty"`
+	// Instances are its processes that were looked at from the kernel, in the order in which they were found. Since
+	// format 1.2.
+	Instances []Instance `json:"instances,omitempty"`
+}
+
+// Instance is one process of an operator.
+type Instance struct {
+	PID int `json:"pid"`
+	// Began is when it was first looked at, Ended when it was seen to be gone: zero if it outlived the recording.
+	Began time.Time `json:"began"`
+	Ended time.Time `json:"ended,omitzero"`
 }
 
 // Resource is one API resource as discovery showed it.
