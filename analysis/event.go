@@ -47,6 +47,9 @@ func (m *Model) deliver(p *Process, s *State, w *traces.WatchEvent) {
 	*e = Event{Row: w, Process: p, State: s}
 	if s != nil {
 		e.Newest = s.newest()
+		if captures(w.Process) {
+			m.standIn(s, w)
+		}
 		if p != nil {
 			e.Told = s.tell(p, Delivery{RV: w.ResourceVersion, Seq: w.Seq, TS: w.TS, Event: true})
 			if len(m.on.passes) > 0 {
@@ -58,6 +61,25 @@ func (m *Model) deliver(p *Process, s *State, w *traces.WatchEvent) {
 		d.Event(m, e)
 	}
 	e.Row = nil
+}
+
+// standIn takes an event of the recorder's own watch for one to each process whose watches could not be recorded, for
+// its calls were seen by probes. Both are served at once; the trace states this as a loss.
+func (m *Model) standIn(s *State, w *traces.WatchEvent) {
+	for i := range m.Manifest.Operators {
+		o := &m.Manifest.Operators[i]
+		if !o.Probed {
+			continue
+		}
+		p := m.process(o.Process)
+		if p == nil {
+			continue
+		}
+		s.tell(p, Delivery{RV: w.ResourceVersion, Seq: w.Seq, TS: w.TS, Event: true})
+		if len(m.on.passes) > 0 {
+			m.told.add(told{w.Seq, w.TS, w.ResourceVersion, s, p, eventType(w.Type)})
+		}
+	}
 }
 
 // eventType is one of the constants, so that what is kept keeps no row's memory.
