@@ -1,9 +1,6 @@
 package html
 
-import (
-	"cmp"
-	"slices"
-)
+import "slices"
 
 // data is what the page's script draws from. Times are milliseconds since Start, so that they are short.
 type data struct {
@@ -46,7 +43,12 @@ type beside struct {
 	Reference float64 `json:"reference"`
 	What      string  `json:"what"`
 	Lane      string  `json:"lane"`
+	// Lanes are the objects to show: those that differ first, up to maxBeside.
+	Lanes []string `json:"lanes"`
 }
+
+// maxBeside is how many objects are shown of both runs.
+const maxBeside = 24
 
 func millis(ns int64) float64 { return float64(ns/1000) / 1000 }
 
@@ -84,44 +86,48 @@ func (d *data) beside(run, ref *gathered) {
 	b := &beside{Timeline: ref.timeline(), At: -1, Reference: -1}
 	d.Beside = b
 	mine, theirs := run.byLane(), ref.byLane()
+	var same []string
 	best := int64(-1)
-	for _, l := range run.alike(ref) {
-		i := leaves(mine[l], theirs[l])
+	for _, name := range run.alike(ref) {
+		i := leaves(mine[name], theirs[name])
 		if i < 0 {
+			same = append(same, name)
 			continue
 		}
-		at, then := moment(mine[l], i, run.last), moment(theirs[l], i, ref.last)
+		b.Lanes = append(b.Lanes, name)
+		at, then := moment(mine[name], i, run.last), moment(theirs[name], i, ref.last)
 		if since := at - run.first; best < 0 || since < best {
 			best = since
-			b.At, b.Reference, b.Lane, b.What = millis(since), millis(then-ref.first), l[1], differ(mine[l], theirs[l], i)
+			b.At, b.Reference, b.Lane, b.What = millis(since), millis(then-ref.first), name, differ(mine[name], theirs[name], i)
 		}
 	}
+	b.Lanes = append(b.Lanes, same...)
+	b.Lanes = b.Lanes[:min(len(b.Lanes), maxBeside)]
 }
 
 // byLane are the events of the lanes that tell what happened: an object's versions.
-func (g *gathered) byLane() map[[2]string][]event {
-	m := map[[2]string][]event{}
+func (g *gathered) byLane() map[string][]event {
+	m := map[string][]event{}
 	for _, e := range g.events {
 		if e.lane.group == "objects" {
-			id := [2]string{e.lane.group, e.lane.name}
-			m[id] = append(m[id], e)
+			m[e.lane.name] = append(m[e.lane.name], e)
 		}
 	}
 	return m
 }
 
 // alike are the lanes of either run, in order, but for those that change by the clock alone.
-func (g *gathered) alike(ref *gathered) [][2]string {
-	var ids [][2]string
+func (g *gathered) alike(ref *gathered) []string {
+	var names []string
 	for _, x := range []*gathered{g, ref} {
 		for _, l := range x.chosen {
 			if l.group == "objects" && !heartbeat(l.name) {
-				ids = append(ids, [2]string{l.group, l.name})
+				names = append(names, l.name)
 			}
 		}
 	}
-	slices.SortFunc(ids, func(a, b [2]string) int { return cmp.Compare(a[1], b[1]) })
-	return slices.Compact(ids)
+	slices.Sort(names)
+	return slices.Compact(names)
 }
 
 // leaves is the index of the first event in which two lanes differ in kind; -1: in none.

@@ -110,7 +110,7 @@ func (g *gathered) observe(record traces.Record) {
 		g.request(x)
 	case *traces.Reconcile:
 		g.reconciles = append(g.reconciles, *x)
-		g.add(event{x.Seq, x.TS, x.Start, g.lane("reconciles", key(x)), outcome(x), x.Error})
+		g.add(event{x.Seq, x.TS, x.Start, g.lane("reconciles", "reconcile "+key(x)), outcome(x), x.Error})
 	case *traces.Sample:
 		g.samples = append(g.samples, *x)
 	case *traces.Stack:
@@ -164,9 +164,9 @@ func (g *gathered) request(x *traces.Request) {
 		return
 	}
 	g.latencies = append(g.latencies, latency{x.TS, max(0, x.TS-x.Start)})
-	who := cmp.Or(x.Process, x.UserAgent, x.User, "unknown")
+	who := callsBy(x.Process)
 	if x.Process == "" {
-		who = "outsider " + who
+		who = "calls by outsider " + cmp.Or(x.UserAgent, x.User, "unknown")
 	}
 	g.add(event{x.Seq, x.TS, x.Start, g.lane("requests", who), callKind(x), callNote(x)})
 }

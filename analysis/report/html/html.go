@@ -58,11 +58,11 @@ func Write(ctx context.Context, w io.Writer, t *traces.Trace, r *analysis.Result
 		}
 		d.beside(g, ref)
 	}
+	p := newPage(g, r, d)
 	text, err := json.Marshal(d) // which escapes <, > and &
 	if err != nil {
 		return err
 	}
-	p := newPage(g, r, d)
 	p.Live, p.CSS = o.Live, template.CSS(pageCSS) //nolint:gosec // ours
 	p.Policy = "default-src 'none'; img-src data:; style-src 'unsafe-inline'; script-src " + hashOf(echartsJS) + " " + hashOf(pageJS)
 	if o.Live {

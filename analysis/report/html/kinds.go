@@ -120,10 +120,12 @@ func lanesOf(f *analysis.Finding) []string {
 		names = append(names, o.String())
 	}
 	if f.Process != "" {
-		names = append(names, f.Process)
+		names = append(names, callsBy(f.Process))
 	}
 	return names
 }
+
+func callsBy(process string) string { return "calls by " + process }
 
 // heartbeat is whether an object changes by the clock alone.
 func heartbeat(name string) bool {

@@ -172,11 +172,11 @@ function lanes(el, c, tl, o) {
 
 // both draws the run over its reference, on one scale of time, with the first difference marked.
 function both(el, c) {
-  const b = data.beside, other = b.timeline, wanted = new Set([...data.run.lanes, ...other.lanes].filter(l => l.group === 'objects' || l.group === 'faults').map(l => l.name));
-  const end = Math.max(data.length, ...other.t.slice(-1)), a = pick(data.run, name => wanted.has(name), 0, end), r = pick(other, name => wanted.has(name), 0, end);
+  const b = data.beside, other = b.timeline, wanted = new Set(b.lanes), of = (name, group) => group === 'faults' || (group === 'objects' && wanted.has(name));
+  const end = Math.max(data.length, ...other.t.slice(-1)), a = pick(data.run, of, 0, end), r = pick(other, of, 0, end);
   const names = [...new Set([...a.names, ...r.names])], place = new Map(names.map((n, i) => [n, i]));
   const onto = (tl, p) => { p.kinds.forEach(k => k.forEach(x => { x[1] = place.get(tl.lanes[tl.lane[x[2]]].name); })); return p; };
-  const rows = Math.min(names.length, shown), height = rows * 20;
+  const height = names.length * 20;
   el.style.height = 2 * height + 220 + 'px';
   c.resize();
   label(el, 'The run above, the reference below. First difference: ' + (b.lane ? b.lane + ', ' + b.what : 'none') + '. Arrow keys move, plus and minus zoom, 0 shows all.', 'application');

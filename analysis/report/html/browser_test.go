@@ -1,0 +1,288 @@
+package html
+
+import (
+	"bytes"
+	"context"
+	_ "embed" // the accessibility checker
+	"fmt"
+	"image/png"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/chromedp/cdproto/log"
+	"github.com/chromedp/cdproto/network"
+	"github.com/chromedp/cdproto/runtime"
+	"github.com/chromedp/chromedp"
+	"github.com/chromedp/chromedp/kb"
+)
+
+// browser is a page in headless Chromium, and what it complained of and asked for.
+type browser struct {
+	t        testing.TB
+	ctx      context.Context
+	mu       sync.Mutex
+	troubles []string
+}
+
+// chromium is the one browser of all tests; each opens a tab of its own. It is nil where none is installed.
+var chromium context.Context
+
+func TestMain(m *testing.M) {
+	stop := func() {}
+	for _, name := range []string{"chromium", "chromium-browser", "google-chrome"} {
+		if path, err := exec.LookPath(name); err == nil {
+			chromium, stop = chromedp.NewContext(context.Background(), chromedp.WithAllocatorOptions(chromedp.ExecPath(path), chromedp.NoSandbox))
+			break
+		}
+	}
+	code := m.Run()
+	stop()
+	os.Exit(code)
+}
+
+// open shows a page as if it were opened from disk.
+func open(t testing.TB, page string, width, height int) *browser {
+	t.Helper()
+	if chromium == nil {
+		t.Skip("SKIPPED: no chromium (Debian: apt-get install chromium): what the page looks like was not tested")
+	}
+	file := filepath.Join(t.TempDir(), "report.html")
+	if err := os.WriteFile(file, []byte(page), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := chromedp.Do(chromium); err != nil { // starts it
+		t.Fatal(err)
+	}
+	ctx, cancel := chromedp.NewContext(chromium)
+	t.Cleanup(cancel)
+	b := &browser{t: t, ctx: ctx}
+	t.Cleanup(b.done)
+	target := (&url.URL{Scheme: "file", Path: file}).String()
+	if err := chromedp.Listen(ctx, func(e any) { b.heard(e, target) }); err != nil {
+		t.Fatal(err)
+	}
+	b.do(chromedp.EmulateViewport(int64(width), int64(height)), chromedp.Navigate(target))
+	return b
+}
+
+// heard keeps what a page should not do.
+func (b *browser) heard(e any, target string) {
+	switch x := e.(type) {
+	case *runtime.EventExceptionThrown:
+		b.trouble("exception: %s", x.ExceptionDetails.Exception.Description)
+	case *runtime.EventConsoleAPICalled:
+		b.trouble("console: %s", x.Type)
+	case *log.EventEntryAdded:
+		b.trouble("log: %s", x.Entry.Text)
+	case *network.EventRequestWillBeSent:
+		if x.Request.URL != target && !strings.HasPrefix(x.Request.URL, "data:") {
+			b.trouble("asked for %s", x.Request.URL)
+		}
+	}
+}
+
+func (b *browser) trouble(form string, args ...any) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.troubles = append(b.troubles, fmt.Sprintf(form, args...))
+}
+
+func (b *browser) do(actions ...chromedp.Action[chromedp.Void]) {
+	b.t.Helper()
+	if err := chromedp.Do(b.ctx, actions...); err != nil {
+		b.t.Fatal(err)
+	}
+}
+
+// eval is the value of a JavaScript expression.
+func eval[T any](b *browser, js string) T {
+	b.t.Helper()
+	v, err := chromedp.Run(b.ctx, chromedp.Evaluate[T](js, chromedp.EvalAwaitPromise))
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	return v
+}
+
+// look brings each chart into view and waits until it is drawn; it is how many there are.
+func (b *browser) look() string {
+	b.t.Helper()
+	return eval[string](b, `(async () => {
+		const all = [...document.querySelectorAll('.chart')];
+		for (const e of all) {
+			e.scrollIntoView();
+			for (let i = 0; !('drawn' in e.dataset); i++) {
+				if (i > 600) return e.dataset.chart + ' is not drawn';
+				await new Promise(requestAnimationFrame);
+			}
+		}
+		return String(all.length);
+	})()`)
+}
+
+func (b *browser) done() {
+	b.t.Helper()
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, x := range b.troubles {
+		b.t.Error(x)
+	}
+}
+
+// shot is a picture of the whole page, kept where REPORT_SHOTS says.
+func (b *browser) shot(name string) []byte {
+	b.t.Helper()
+	picture, err := chromedp.Run(b.ctx, chromedp.FullScreenshot(100))
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	if dir := os.Getenv("REPORT_SHOTS"); dir != "" {
+		if err := os.WriteFile(filepath.Join(dir, name+".png"), picture, 0o600); err != nil {
+			b.t.Fatal(err)
+		}
+	}
+	return picture
+}
+
+// Each chart has data in it, whatever the width and the theme: its canvas holds more than one colour, and each kind of
+// mark that the trace has.
+func TestChartsHaveData(t *testing.T) {
+	trace, result := everything(t, 900)
+	page := write(t, trace, result, Options{Reference: trace})
+	for _, width := range []int{1280, 390} {
+		t.Run(fmt.Sprint(width), func(t *testing.T) {
+			b := open(t, page, width, 900)
+			if n := b.look(); n != "10" {
+				t.Errorf("%s charts, want 10", n)
+			}
+			empty := eval[[]string](b, `[...document.querySelectorAll('.chart')].filter(e => {
+				const seen = new Set();
+				for (const c of e.querySelectorAll('canvas')) {
+					const d = c.getContext('2d').getImageData(0, 0, c.width, c.height).data;
+					for (let i = 0; i < d.length; i += 4) if (d[i + 3] === 255) seen.add(d[i] << 16 | d[i + 1] << 8 | d[i + 2]);
+				}
+				return seen.size < 4;
+			}).map(e => e.dataset.chart)`)
+			if len(empty) > 0 {
+				t.Errorf("nothing drawn in %v", empty)
+			}
+			if wide := eval[int](b, `document.documentElement.scrollWidth - document.documentElement.clientWidth`); wide > 0 {
+				t.Errorf("the page is %d pixels wider than the window", wide)
+			}
+			if over := eval[[]string](b, overlaps); len(over) > 0 {
+				t.Errorf("texts overlap: %v", over)
+			}
+			if _, err := png.Decode(bytes.NewReader(b.shot(fmt.Sprint("light-", width)))); err != nil {
+				t.Error(err)
+			}
+			b.do(chromedp.Click(chromedp.CSS("#theme")))
+			b.shot(fmt.Sprint("dark-", width))
+		})
+	}
+}
+
+// overlaps are the pairs of neighbouring texts whose boxes cut each other.
+const overlaps = `(() => {
+	const boxes = [], walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+	while (walker.nextNode()) {
+		const n = walker.currentNode, p = n.parentElement;
+		if (!n.textContent.trim() || p.closest('script,style,.skip,noscript,details:not([open])') || !p.checkVisibility()) continue;
+		const r = document.createRange(); r.selectNodeContents(n);
+		for (const x of r.getClientRects()) if (x.width > 1) boxes.push({n, x, in: p.closest('.scroll')});
+	}
+	const found = [];
+	for (let i = 0; i < boxes.length; i++) for (let j = i + 1; j < boxes.length; j++) {
+		const a = boxes[i], b = boxes[j];
+		if (a.n === b.n || a.in || b.in) continue;
+		const w = Math.min(a.x.right, b.x.right) - Math.max(a.x.left, b.x.left), h = Math.min(a.x.bottom, b.x.bottom) - Math.max(a.x.top, b.x.top);
+		if (w > 2 && h > 4) found.push(a.n.textContent.slice(0, 30) + ' | ' + b.n.textContent.slice(0, 30));
+	}
+	return found;
+})()`
+
+const timelineChart = chromedp.CSS("[data-chart=timeline]")
+
+// A mark that is chosen by keyboard is told of with what it changed; the filter leaves the lanes that were asked for.
+func TestKeyboardAndFilter(t *testing.T) {
+	trace, result := everything(t, 900)
+	b := open(t, write(t, trace, result, Options{}), 1280, 900)
+	b.look()
+	b.do(chromedp.Focus(timelineChart), chromedp.SendKeys(timelineChart, "++"))
+	const zoomed = `(() => { const z = echarts.getInstanceByDom(document.querySelector('[data-chart=timeline]')).getOption().dataZoom[0]; return z.end - z.start; })()`
+	if w := eval[float64](b, zoomed); w != 25 {
+		t.Errorf("two pluses show %v %% of the time, want 25", w)
+	}
+	b.do(chromedp.SendKeys(timelineChart, kb.ArrowRight+"-0"))
+	if w := eval[float64](b, zoomed); w != 100 {
+		t.Errorf("0 shows %v %% of the time, want all", w)
+	}
+	b.do(chromedp.SendKeys(chromedp.CSS("#filter"), "front-0"))
+	if got := eval[string](b, `document.getElementById('filtered').textContent`); got != "2 of 82 lanes" {
+		t.Errorf("the filter says %q", got)
+	}
+	// The events of front-0 in order: its first state, its reconcile, and, three rounds of 40 later, another state.
+	b.do(chromedp.SendKeys(timelineChart, "nnn"))
+	told := eval[string](b, `document.querySelector('#record').textContent`)
+	if !strings.Contains(told, "modified pods shop/front-0") || !strings.Contains(told, "spec.replicas") || !strings.Contains(told, "05") {
+		t.Errorf("told of the third event: %q", told)
+	}
+}
+
+// A hundred thousand events can be drawn and zoomed into; BenchmarkLargePage says how long that takes.
+func TestLargePage(t *testing.T) {
+	trace, result := everything(t, 100_000)
+	page := write(t, trace, result, Options{})
+	b := open(t, page, 1280, 900)
+	b.look()
+	if n := eval[int](b, `JSON.parse(document.getElementById('data').textContent).run.t.length`); n < 100_000 {
+		t.Errorf("%d events in the page, want 100,000", n)
+	}
+	b.do(chromedp.SendKeys(timelineChart, "++++"))
+	const told = `echarts.getInstanceByDom(document.querySelector('[data-chart=timeline]')).getOption().dataZoom[0]`
+	if z := eval[map[string]any](b, told); z["end"].(float64)-z["start"].(float64) != 6.25 {
+		t.Errorf("zoomed to %v", z)
+	}
+}
+
+// BenchmarkLargePage opens a page of 100,000 events: when it is first painted, when its script has run, how long it
+// takes to draw the whole timeline and to zoom into it, and how large it is.
+func BenchmarkLargePage(b *testing.B) {
+	trace, result := everything(b, 100_000)
+	page := write(b, trace, result, Options{})
+	for b.Loop() {
+		b.ReportMetric(float64(len(page))/1e6, "MB")
+		x := open(b, page, 1280, 900)
+		b.ReportMetric(eval[float64](x, `performance.getEntriesByName('first-contentful-paint')[0].startTime`), "ms/first-paint")
+		b.ReportMetric(eval[float64](x, `performance.getEntriesByType('navigation')[0].loadEventEnd`), "ms/loaded")
+		const timed = `(async f => { const t = performance.now(); f(); await new Promise(requestAnimationFrame); await new Promise(r => setTimeout(r)); return performance.now() - t; })`
+		x.look()
+		c := `echarts.getInstanceByDom(document.querySelector('[data-chart=timeline]'))`
+		b.ReportMetric(eval[float64](x, timed+`(() => `+c+`.resize())`), "ms/draw")
+		b.ReportMetric(eval[float64](x, timed+`(() => `+c+`.dispatchAction({type: 'dataZoom', dataZoomIndex: 0, start: 40, end: 50}))`), "ms/zoom")
+	}
+}
+
+// axe is Deque's accessibility checker, as its npm package has it (axe-core 4.14.1, MPL-2.0).
+//
+//go:embed testdata/axe.min.js
+var axe string
+
+// A screen reader can use the page, and a weak eye can read it, in light and in dark: axe-core finds nothing.
+func TestAccessible(t *testing.T) {
+	trace, result := everything(t, 900)
+	b := open(t, write(t, trace, result, Options{Reference: trace}), 1280, 900)
+	b.look()
+	b.do(chromedp.Evaluate[chromedp.Void](axe))
+	b.do(chromedp.Evaluate[chromedp.Void](`document.querySelectorAll('details').forEach(e => { e.open = true; })`))
+	for _, theme := range []string{"light", "dark"} {
+		b.do(chromedp.Evaluate[chromedp.Void](`document.documentElement.dataset.theme = '` + theme + `'`))
+		for _, x := range eval[[]string](b, `axe.run().then(r => r.violations.flatMap(v => v.nodes.map(n => v.id + ': ' + n.target + ' ' + n.failureSummary)))`) {
+			t.Errorf("%s: %s", theme, x)
+		}
+	}
+}
