@@ -12,11 +12,26 @@ var registered = []struct {
 	name string
 	make func() Detector
 }{
+	{"missing-kind", func() Detector { return NewMissingKind() }},
+	{"panic-loop", func() Detector { return NewPanicLoop() }},
+	{"resource-exhaustion", func() Detector { return NewResourceExhaustion() }},
+	{"circuit-breaker", func() Detector { return NewCircuitBreaker() }},
+	{"no-deadline", func() Detector { return NewNoDeadline() }},
 	{"self-loop", func() Detector { return NewSelfLoop() }},
 	{"lost-status", func() Detector { return NewLostStatus() }},
 	{"conflict-storm", func() Detector { return NewConflictStorm() }},
 	{"churn", func() Detector { return NewChurn() }},
 	{"finalizer-hang", func() Detector { return NewFinalizerHang() }},
+	{"retry-storm", func() Detector { return NewRetryStorm() }},
+	{"starvation", func() Detector { return NewStarvation() }},
+	{"hot-stack", func() Detector { return NewHotStack() }},
+	{"amplification", func() Detector { return NewAmplification() }},
+	{"probe", func() Detector { return NewProbe() }},
+	{"environment", func() Detector { return NewEnvironment() }},
+	{"useless-reconciles", func() Detector { return NewUselessReconciles() }},
+	{"queue-wait", func() Detector { return NewQueueWait() }},
+	{"rbac", func() Detector { return NewRBAC() }},
+	{"metrics", func() Detector { return NewMetrics() }},
 }
 
 // All is one of each detector, with the thresholds that are right for most.

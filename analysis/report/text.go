@@ -71,7 +71,7 @@ func (p *printer) field(name, text string) {
 }
 
 func (p *printer) row(name, text string) {
-	p.line(strings.Repeat(" ", margin) + p.dim(name) + strings.Repeat(" ", label-utf8.RuneCountInString(name)) + text)
+	p.line(strings.Repeat(" ", margin) + p.dim(name) + strings.Repeat(" ", max(1, label-utf8.RuneCountInString(name))) + text)
 }
 
 func (p *printer) looked(l *analysis.Looked) {

@@ -1,0 +1,184 @@
+package analysis
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/opreplay/opreplay/analysis/stats"
+	"github.com/opreplay/opreplay/traces"
+)
+
+// UselessReconciles counts the reconciles that change nothing, and says what a predicate on the watch would have saved:
+// GenerationChangedPredicate leaves out events that leave the spec alone, LabelChangedPredicate and
+// AnnotationChangedPredicate beside it let those of labels and annotations through. It is a note with its cost: a
+// reconciler may well want to know of a child's status.
+//
+// Where reconciles are not recorded, it counts the events that reached the process instead.
+type UselessReconciles struct {
+	// MinEvents is how many passes of one controller, or events of one resource, are worth a note; MinShare is what
+	// the lower bound of the share must reach that a predicate would have saved.
+	MinEvents int64
+	MinShare  float64
+
+	passes  map[string]*effects   // by process and controller
+	events  map[string]*delivered // by process and resource
+	classes map[int64]class       // of the last versions
+	order   queue[int64]
+	waiting map[int64][]*effects // passes whose trigger has not settled
+}
+
+// NewUselessReconciles is a UselessReconciles with its thresholds set.
+func NewUselessReconciles() *UselessReconciles {
+	return &UselessReconciles{
+		MinEvents: 30, MinShare: 0.3, passes: map[string]*effects{}, events: map[string]*delivered{}, classes: map[int64]class{}, waiting: map[int64][]*effects{},
+	}
+}
+
+// Name implements Detector.
+func (*UselessReconciles) Name() string { return "useless-reconciles" }
+
+// class is what a version changed.
+type class uint8
+
+const (
+	newSpec class = iota + 1
+	newLabels
+	newRest // status, or metadata that is neither label nor annotation
+)
+
+// maxClasses bounds the versions whose class is remembered: passes follow their events within seconds.
+const maxClasses = 1 << 14
+
+// effects are the passes of one controller.
+type effects struct {
+	process, controller    string
+	n, useless             int64
+	generation, orMetadata int64 // useless ones that the predicates would have left out
+}
+
+// delivered are the events of one resource that reached one process.
+type delivered struct {
+	process                        string
+	resource                       string
+	n, sameSpec, sameMetadata, own int64
+}
+
+// Change implements ChangeDetector.
+func (d *UselessReconciles) Change(m *Model, c *Change) {
+	if c.State.Heartbeat {
+		return
+	}
+	k := classOf(c)
+	d.classes[c.RV] = k
+	d.order.push(c.RV)
+	for d.order.len() > maxClasses {
+		old := d.order.pop()
+		delete(d.classes, old)
+		delete(d.waiting, old)
+	}
+	for _, e := range d.waiting[c.RV] {
+		e.saved(k)
+	}
+	delete(d.waiting, c.RV)
+	if c.Created || c.Deleted || c.Generation == 0 || c.State.Deleting != 0 {
+		return
+	}
+	for _, p := range m.Processes() {
+		if !p.Watches || c.State.Newest(p) == 0 {
+			continue
+		}
+		key := p.Name + "\x00" + c.State.Group + "\x00" + c.State.Resource
+		x := d.events[key]
+		if x == nil {
+			x = &delivered{process: p.Name, resource: resourceName(c.State.Group, c.State.Resource)}
+			d.events[key] = x
+		}
+		x.n++
+		if k != newSpec {
+			x.sameSpec++
+			if k == newRest {
+				x.sameMetadata++
+			}
+			if c.Author.Process == p {
+				x.own++
+			}
+		}
+	}
+}
+
+func classOf(c *Change) class {
+	switch {
+	case c.Created, c.Deleted, c.Generation != c.PrevGen, c.Generation == 0, c.State.Deleting != 0: // a deletion raises the generation
+		return newSpec
+	case c.Touches("metadata.labels"), c.Touches("metadata.annotations"):
+		return newLabels
+	}
+	return newRest
+}
+
+// saved counts a useless pass whose trigger is of that class.
+func (e *effects) saved(k class) {
+	if k == newLabels || k == newRest {
+		e.generation++
+	}
+	if k == newRest {
+		e.orMetadata++
+	}
+}
+
+// Pass implements PassDetector.
+func (d *UselessReconciles) Pass(_ *Model, x *Pass) {
+	if x.Process == nil {
+		return
+	}
+	key := x.Process.Name + "\x00" + x.Row.Controller
+	e := d.passes[key]
+	if e == nil {
+		e = &effects{process: x.Process.Name, controller: strings.Clone(x.Row.Controller)}
+		d.passes[key] = e
+	}
+	e.n++
+	if x.Row.Outcome != "success" || x.Writes > x.Empty || x.Row.RequeueAfter != 0 {
+		return
+	}
+	e.useless++
+	t := x.Trigger
+	if t.State == nil || t.Type != traces.Modified {
+		return
+	}
+	if k, settled := d.classes[t.RV]; settled {
+		e.saved(k)
+	} else if len(d.waiting) < maxClasses {
+		d.waiting[t.RV] = append(d.waiting[t.RV], e)
+	}
+}
+
+// Findings implements Detector.
+func (d *UselessReconciles) Findings(*Model) ([]Finding, []Note) {
+	var notes []Note
+	counted := map[string]bool{}
+	for _, key := range sortedKeys(d.passes) {
+		e := d.passes[key]
+		counted[e.process] = true
+		if _, low, _ := stats.Proportion(e.useless, e.n); e.n < d.MinEvents || low < d.MinShare {
+			continue
+		}
+		notes = append(notes, Note{Process: e.process, Count: e.useless, What: fmt.Sprintf(
+			"%s of %d reconciles of %s in %s changed nothing; GenerationChangedPredicate would have saved %s of all, with labels and annotations let through %s",
+			percent(e.useless, e.n), e.n, e.controller, e.process, percent(e.generation, e.n), percent(e.orMetadata, e.n))})
+	}
+	for _, key := range sortedKeys(d.events) {
+		x := d.events[key]
+		if _, low, _ := stats.Proportion(x.sameSpec, x.n); counted[x.process] || x.n < d.MinEvents || low < d.MinShare {
+			continue
+		}
+		notes = append(notes, Note{Process: x.process, Count: x.sameSpec, What: fmt.Sprintf(
+			"%s of %d changes of %s that %s was told of left the spec alone, %s were its own writes; GenerationChangedPredicate would have left them out (%s with labels and annotations let through)",
+			percent(x.sameSpec, x.n), x.n, x.resource, x.process, percent(x.own, x.n), percent(x.sameMetadata, x.n))})
+	}
+	slices.SortStableFunc(notes, func(a, b Note) int { return strings.Compare(a.Process, b.Process) })
+	return nil, notes
+}
+
+func percent(k, n int64) string { return fmt.Sprintf("%.0f %%", 100*float64(k)/float64(max(n, 1))) }
