@@ -320,3 +320,64 @@ func TestAPIPath(t *testing.T) {
 		}
 	}
 }
+
+// What is lost of one call or pass is not the next one's: a goroutine's descriptor serves another goroutine later, in
+// another process the same address is another goroutine, and a call that is never answered ends with the next.
+func TestGoroutinesAreToldApart(t *testing.T) {
+	d := newDesk(joinOptions{alone: true, late: true, served: func(string, string, string) bool { return true }})
+	at := func(e *probes.Event, pid int, goid uint64) *probes.Event {
+		e.PID, e.GoID, e.Goroutine = pid, goid, 7
+		return e
+	}
+	pod := "/api/v1/namespaces/ns/pods/"
+	d.addEvent(at(event(probes.Start, 1*ms, 0, "one"), 1, 10))
+	d.addEvent(at(event(probes.Start, 2*ms, 0, "other"), 2, 10))
+	d.addEvent(at(asked(3*ms, 0, pod+"unanswered"), 1, 10))
+	d.addEvent(at(asked(4*ms, 0, pod+"answered"), 1, 10))
+	d.addEvent(at(&probes.Event{Kind: probes.Response, Time: 5 * ms, Status: 200}, 1, 10))
+	d.addEvent(at(asked(6*ms, 0, pod+"left"), 1, 10))
+	d.addEvent(at(asked(7*ms, 0, pod+"later"), 1, 11)) // the goroutine of "one" is no more
+	d.addEvent(at(&probes.Event{Kind: probes.Response, Time: 8 * ms, Status: 200}, 1, 11))
+	d.addEvent(at(event(probes.Done, 9*ms, 0, "other"), 2, 10))
+	d.close()
+	passes := map[string]*traces.Reconcile{}
+	for _, r := range of[traces.Reconcile](d) {
+		passes[r.Name] = r
+	}
+	if one, other := passes["one"], passes["other"]; one == nil || one.Outcome != "" || one.TS != int64(7*ms) || other == nil || other.Outcome != "success" {
+		t.Fatalf("passes %+v and %+v", one, other)
+	}
+	type known struct {
+		code int32
+		pass string
+	}
+	want := map[string]known{"unanswered": {0, "one"}, "answered": {200, "one"}, "left": {0, "one"}, "later": {200, ""}}
+	for _, q := range of[traces.Request](d) {
+		pass := ""
+		if q.ReconcileID == passes["one"].Seq {
+			pass = "one"
+		}
+		if got := (known{q.Code, pass}); got != want[q.Name] {
+			t.Errorf("%s: %+v, want %+v", q.Name, got, want[q.Name])
+		}
+		delete(want, q.Name)
+	}
+	if len(want) > 0 {
+		t.Errorf("without a row: %v", want)
+	}
+}
+
+// What the probes lost may be writes where there is no proxy: then findings are less certain, for the whole time.
+func TestLossesOfProbes(t *testing.T) {
+	for _, alone := range []bool{false, true} {
+		d := newDesk(joinOptions{alone: alone})
+		source := d.eventSource()
+		if table, _, _ := strings.Cut(source, "/"); (table == "requests") != alone {
+			t.Errorf("alone: %t, source %q", alone, source)
+		}
+		d.clock = time.Hour
+		if l := d.loss(source, 3, "lost"); l.To.Sub(l.From) != time.Hour || l.Count != 3 {
+			t.Errorf("%+v", l)
+		}
+	}
+}
