@@ -38,6 +38,7 @@ import (
 const (
 	pluginMutatingPolicy   = "MutatingAdmissionPolicy"
 	pluginMutatingHooks    = "MutatingAdmissionWebhook"
+	pluginTimes            = "opsim-times" // ours
 	pluginNames            = "opsim-names" // ours
 	pluginValidatingPolicy = "ValidatingAdmissionPolicy"
 	pluginValidatingHooks  = "ValidatingAdmissionWebhook"
@@ -48,6 +49,7 @@ const (
 )
 
 var defaultPlugins = []string{
+	pluginTimes,
 	lifecycle.PluginName, limitranger.PluginName, nodetaint.PluginName, podsecurity.PluginName, podpriority.PluginName,
 	defaulttolerationseconds.PluginName, setdefault.PluginName, resize.PluginName, runtimeclass.PluginName,
 	certapproval.PluginName, certsigning.PluginName, ctbattest.PluginName, certsubjectrestriction.PluginName,
@@ -88,6 +90,7 @@ func (s *Server) newAdmission(client kubernetes.Interface, stop <-chan struct{})
 	}
 	ours := map[string]admission.Interface{
 		pluginMutatingPolicy: newMutatingPolicies(s), pluginMutatingHooks: mutatingHooks{hooks.mutate, hooks},
+		pluginTimes:            &worldTimes{admission.NewHandler(admission.Create, admission.Update), s.world},
 		pluginNames:            &nameGenerator{admission.NewHandler(admission.Create), s.world},
 		pluginValidatingPolicy: newValidatingPolicies(), pluginValidatingHooks: validatingHooks{hooks.valid, hooks},
 	}
@@ -107,6 +110,21 @@ type noConfig struct{}
 
 // ConfigFor implements admission.ConfigProvider.
 func (noConfig) ConfigFor(string) (io.Reader, error) { return nil, nil }
+
+// worldTimes has what the API server took from the wall clock be the world's before anybody sees it: webhooks, and the
+// client whose update takes the last finalizer of an object that is being deleted, which is answered with what it sent.
+type worldTimes struct {
+	*admission.Handler
+	world *store.Store
+}
+
+// Admit implements admission.MutationInterface.
+func (t *worldTimes) Admit(_ context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
+	if o := a.GetObject(); o != nil {
+		t.world.Stamp(o)
+	}
+	return nil
+}
 
 // nameGenerator completes metadata.generateName from the world. It comes last of the mutating plugins,
 // so that the others see what they would see in a real cluster: an object without a name.

@@ -123,3 +123,28 @@ func TestMutationsArePruned(t *testing.T) {
 	w.post(policyPath+"mutatingadmissionpolicybindings", `{"metadata":{"name":"m"},"spec":{"policyName":"m"}}`)
 	want(t, w.post(widgetPath, widget("a", `,"spec":{}`)), "spec.size", "3", "spec.unheardOf", "")
 }
+
+// An update that takes the last finalizer of a dying object is answered with what it made of it, which is never stored:
+// its times are the world's.
+func TestTimesOfWhatAnUpdateDeletes(t *testing.T) {
+	w := newWorld(t, Options{})
+	w.addWidgets()
+	for path, body := range map[string]string{configMapPath: `{"metadata":{"name":"a"},"data":{"k":"v"}}`, widgetPath: widget("a", "")} {
+		w.post(path, body)
+		w.must(http.StatusOK, "PATCH", path+"/a", mergePatch, `{"metadata":{"finalizers":["example.com/hold"]}}`)
+		w.must(http.StatusOK, "DELETE", path+"/a", jsonType, "")
+		last := w.must(http.StatusOK, "PATCH", path+"/a", mergePatch, `{"metadata":{"finalizers":null,"labels":{"new":"1"}}}`)
+		fields := last.GetManagedFields()
+		if len(fields) == 0 {
+			t.Errorf("%s: the answer has no managedFields: %v", path, last)
+		}
+		for _, f := range fields {
+			if f.Time.After(last.GetDeletionTimestamp().Time) {
+				t.Errorf("%s: %s changed at %s, after the deletion at %s, in a world that stands still", path, f.Manager, f.Time, last.GetDeletionTimestamp())
+			}
+		}
+		if code, _ := w.do("GET", path+"/a", jsonType, ""); code != http.StatusNotFound {
+			t.Errorf("%s/a is still there: %d", path, code)
+		}
+	}
+}

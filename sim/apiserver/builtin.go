@@ -74,13 +74,14 @@ type builtin struct {
 	tokens  *tokens
 	auth    authorize
 	now     func() time.Time
+	live    bool   // its clock is the wall clock
 	version string // that the world pretends to be
 }
 
 func (s *Server) newBuiltin() (*builtin, error) {
 	b := &builtin{
 		enabled: defaultVersions(), loop: s.loop, behalf: s.onBehalf(), ips: s.ips, ports: s.ports,
-		tokens: s.tokens, auth: s.auth, now: s.opts.Clock, version: s.opts.Version,
+		tokens: s.tokens, auth: s.auth, now: s.opts.Clock, live: s.opts.Live, version: s.opts.Version,
 	}
 	etcd := genericoptions.NewEtcdOptions(storagebackend.NewDefaultConfig("/registry", nil))
 	etcd.DefaultStorageMediaType = runtime.ContentTypeProtobuf
@@ -106,6 +107,7 @@ func (b *builtin) install(s *genericapiserver.GenericAPIServer) error {
 	if err != nil {
 		return fmt.Errorf("core API: %w", err)
 	}
+	b.age(core)
 	if err := s.InstallLegacyAPIGroup(genericapiserver.DefaultLegacyAPIPrefix, &core); err != nil {
 		return fmt.Errorf("core API: %w", err)
 	}
@@ -119,6 +121,7 @@ func (b *builtin) install(s *genericapiserver.GenericAPIServer) error {
 		if err != nil {
 			return fmt.Errorf("API group %s: %w", p.GroupName(), err)
 		}
+		b.age(g)
 		if unstored(p.GroupName()) {
 			g.NegotiatedSerializer = timely{g.NegotiatedSerializer, b.now}
 		}
@@ -131,6 +134,18 @@ func (b *builtin) install(s *genericapiserver.GenericAPIServer) error {
 	}
 	b.tokens.publish(s)
 	return s.InstallAPIGroups(groups...)
+}
+
+// age has the ages in the tables of a group counted by the world's clock.
+func (b *builtin) age(g genericapiserver.APIGroupInfo) {
+	if b.live {
+		return
+	}
+	for _, version := range g.VersionedResourcesStorageMap {
+		for _, storage := range version {
+			ageTables(storage, b.now)
+		}
+	}
 }
 
 // providers lists the groups in the order of discovery, which is kube-apiserver's

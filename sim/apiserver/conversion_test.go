@@ -12,14 +12,15 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
+const v2Version = "  - {name: v2, served: true, storage: false, schema: {openAPIV3Schema: {type: object}}}\n"
+
 // withV2 is a CRD with one more version, which a webhook converts to and from.
 func withV2(crd string) string {
 	return strings.Replace(crd, "  versions:\n", `  conversion:
     strategy: Webhook
     webhook: {conversionReviewVersions: [v1], clientConfig: {service: {name: hook, namespace: default, path: /convert}}}
   versions:
-  - {name: v2, served: true, storage: false, schema: {openAPIV3Schema: {type: object}}}
-`, 1)
+`+v2Version, 1)
 }
 
 // A conversion webhook has the time limit of a real API server's client, is told it, and a write that it fails is

@@ -75,6 +75,9 @@ type customs struct {
 
 	epoch int // counts histories: see restored
 
+	now    func() time.Time // nil: the wall clock's
+	tables sync.Mutex       // see ageCustomTables
+
 	held atomic.Bool // some deleted CRD waits for its custom resources
 	docs atomic.Pointer[crdDocs]
 }
@@ -92,6 +95,9 @@ func newCustoms(world *store.Store, config *genericapiserver.Config, instances g
 		view: newCRDView(world), unknown: http.NotFoundHandler(),
 	}
 	c.turn = sync.NewCond(&c.mu)
+	if !o.Live {
+		c.now = o.Clock
+	}
 	group := genericapiserver.NewDefaultAPIGroupInfo(apiextensions.GroupName, crdserver.Scheme, metav1.ParameterCodec, crdserver.Codecs)
 	crds, err := customresourcedefinition.NewREST(crdserver.Scheme, config.RESTOptionsGetter)
 	if err != nil {
@@ -146,6 +152,7 @@ func (c *customs) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case 3:
 		h = docs.version(parts[1], parts[2])
 	default:
+		c.ageCustomTables(r, parts[1], parts[3:])
 		h = c.resources
 	}
 	if h == nil {

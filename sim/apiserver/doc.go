@@ -31,6 +31,7 @@
 //     OpenAPI documents (or gone); see [Server.Settle]. Nothing of it runs behind the requests.
 //   - Loaded objects keep uid, resourceVersion, times and managedFields; see [Server.Load].
 //   - Snapshot and restore take microseconds, whatever was written since; see [Server.Restore].
+//   - Tables (kubectl get) count ages by the world's clock.
 //   - Answers are a real kube-apiserver's: package sim/internal/conformance asks both the same and compares.
 //
 // # What it is not
