@@ -157,8 +157,8 @@ func TestChartsHaveData(t *testing.T) {
 	for _, width := range []int{1280, 390} {
 		t.Run(fmt.Sprint(width), func(t *testing.T) {
 			b := open(t, page, width, 900)
-			if n := b.look(); n != "10" {
-				t.Errorf("%s charts, want 10", n)
+			if n := b.look(); n != "11" {
+				t.Errorf("%s charts, want 11", n)
 			}
 			empty := eval[[]string](b, `[...document.querySelectorAll('.chart')].filter(e => {
 				const seen = new Set();

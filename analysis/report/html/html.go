@@ -42,6 +42,7 @@ var pageTemplate = template.Must(template.New("page").Funcs(template.FuncMap{
 	"interval":  report.Interval,
 	"thousands": report.Thousands,
 	"seconds":   report.Seconds,
+	"share":     func(p float64) string { return report.Value(p, "share") + " sure" },
 }).Parse(pageText))
 
 // Write writes the page of a trace and of what was found in it.

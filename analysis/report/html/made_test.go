@@ -97,8 +97,14 @@ func everything(t testing.TB, n int) (*traces.Trace, *analysis.Result) {
 		What: "pods shop/front-0 is written again and again", Cause: "op queues itself by its own write", Reproduce: "opsim replay made.optrace --operator op",
 		Objects: []analysis.Object{{Version: "v1", Resource: "pods", Namespace: "shop", Name: "front-0"}}, Total: 3,
 		Statistics: []analysis.Statistic{{Name: "period", Value: 0.12, Unit: "s", Low: 0.11, High: 0.13, Confidence: 0.95, N: 12, Method: "median"}},
-		Survival:   []analysis.SurvivalPoint{{Seconds: 0, AtRisk: 4, Survival: 1, Low: 1, High: 1}, {Seconds: 2, AtRisk: 4, Ended: 1, Survival: 0.75, Low: 0.3, High: 0.95}, {Seconds: 5, AtRisk: 2, Ended: 1, Survival: 0.375, Low: 0.1, High: 0.8}},
-		Evidence:   analysis.Evidence{Total: 20, Items: evidence}, First: begin, Last: last, Effect: analysis.Effect{Value: 12, Unit: "writes", Weight: 4},
+		Code:       "main.go:42 (main.(*Reconciler).busy)",
+		Path: []analysis.Step{
+			{Seq: 9, Kind: "write", What: "op updated pods shop/front-0 to version 3", Code: "main.go:42", Known: ""},
+			{Seq: 7, Kind: "reconcile", What: "op reconciled pods shop/front-0", Known: "recorded", By: "the row of the write names the reconcile", Confidence: 1},
+			{Seq: 5, Kind: "event", What: "op was told of version 2 of pods shop/front-0", Known: "inferred", Confidence: 0.93, By: "the last event of the key before"},
+		},
+		Survival: []analysis.SurvivalPoint{{Seconds: 0, AtRisk: 4, Survival: 1, Low: 1, High: 1}, {Seconds: 2, AtRisk: 4, Ended: 1, Survival: 0.75, Low: 0.3, High: 0.95}, {Seconds: 5, AtRisk: 2, Ended: 1, Survival: 0.375, Low: 0.1, High: 0.8}},
+		Evidence: analysis.Evidence{Total: 20, Items: evidence}, First: begin, Last: last, Effect: analysis.Effect{Value: 12, Unit: "writes", Weight: 4},
 	}, {
 		ID: "F2", Group: "F1", Detector: "churn", Severity: analysis.Warning, Certainty: analysis.Likely, What: "writes change nothing", Cause: "the same object is sent",
 		Objects: []analysis.Object{{Version: "v1", Resource: "pods", Namespace: "shop", Name: "front-1"}}, Total: 1, First: begin, Last: last,

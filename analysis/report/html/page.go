@@ -49,7 +49,7 @@ type finding struct {
 	Long    string
 	More    int64 // evidence that is not shown
 	Flame   bool
-	Code    []traces.Frame
+	Frames  []traces.Frame
 	MoreObj int64
 }
 
@@ -62,6 +62,7 @@ type findingData struct {
 	Marks    []int64                  `json:"marks"`
 	Survival []analysis.SurvivalPoint `json:"survival,omitempty"`
 	Flame    *flame                   `json:"flame,omitempty"`
+	Path     []analysis.Step          `json:"path,omitempty"`
 }
 
 const moments = "2006-01-02 15:04:05.000 UTC"
@@ -87,7 +88,7 @@ func newPage(g *gathered, r *analysis.Result, d *data) *page {
 		p.Findings = append(p.Findings, finding{
 			Finding: *f, When: f.First.Format(moments), Long: report.Seconds(f.Last.Sub(f.First).Seconds()),
 			More: f.Evidence.Total - int64(len(f.Evidence.Items)), MoreObj: f.Total - int64(len(f.Objects)),
-			Flame: x.Flame != nil, Code: g.stacks[f.Stack],
+			Flame: x.Flame != nil, Frames: g.stacks[f.Stack],
 		})
 	}
 	p.Causes = len(causes)
@@ -122,7 +123,7 @@ func (g *gathered) facts(r *analysis.Result) []fact {
 func (g *gathered) findingData(f *analysis.Finding) findingData {
 	from, to := f.First.UnixNano()-g.first, f.Last.UnixNano()-g.first
 	margin := max((to-from)/10, int64(200*time.Millisecond))
-	d := findingData{ID: f.ID, Lanes: lanesOf(f), From: millis(max(0, from-margin)), To: millis(to + margin), Survival: f.Survival}
+	d := findingData{ID: f.ID, Lanes: lanesOf(f), From: millis(max(0, from-margin)), To: millis(to + margin), Survival: f.Survival, Path: f.Path}
 	for _, e := range f.Evidence.Items {
 		d.Marks = append(d.Marks, e.Seq)
 	}

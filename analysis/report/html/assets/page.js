@@ -68,6 +68,7 @@ const makers = {
       ],
     }));
   },
+  chain(el, c) { chain(el, c, findingOf(el).path); },
   duration(el, c) {
     const h = data.duration;
     label(el, 'Histogram of reconcile durations of ' + h.controllers.join(', '));
@@ -131,7 +132,7 @@ function series(tl, picked, grid, marks) {
   });
   if (marks) {
     const rings = picked.kinds.flat().filter(p => marks.has(tl.seq[p[2]]));
-    if (rings.length) list.push({name: 'evidence', type: 'scatter', xAxisIndex: grid, yAxisIndex: grid, symbol: 'circle', symbolSize: 18, silent: true, itemStyle: {color: 'transparent', borderColor: colour('error'), borderWidth: 2}, data: rings});
+    if (rings.length) list.push({name: 'evidence', type: 'scatter', xAxisIndex: grid, yAxisIndex: grid, symbol: 'circle', symbolSize: 18, silent: true, itemStyle: {color: 'transparent', borderColor: colour('error'), borderWidth: 2, opacity: 1}, data: rings});
   }
   return list;
 }
@@ -234,6 +235,37 @@ function show(el, tl, i) {
   for (const x of list) { const r = add(body, 'tr'); add(add(r, 'td'), 'code', x.path); add(add(r, 'td'), 'code', x.before || '(absent)'); add(add(r, 'td'), 'code', x.after || '(gone)'); }
   const more = data.more[tl.seq[i]];
   if (more) add(box, 'p', more + ' fields more.');
+}
+
+// ---- what led to what: the earliest step on the left, an arrow for each link, solid where it was recorded
+
+function chain(el, c, path) {
+  const steps = [...path].reverse(), stacked = narrow(el), gap = 90;
+  label(el, 'How it came about, in ' + steps.length + ' steps: ' + steps.map(s => s.what).join('; then '));
+  el.style.height = (stacked ? steps.length * gap + 20 : 190) + 'px';
+  c.resize();
+  const wide = stacked ? 250 : Math.max(70, Math.min(190, (el.clientWidth - 40) / steps.length - 24));
+  const tall = stacked ? 62 : 100, half = stacked ? tall / 2 / gap : wide / 2 / ((el.clientWidth - 10) / steps.length); // of a box, in steps
+  const colours = {event: paint(1), write: paint(7), reconcile: paint(12), unknown: colour('soft')};
+  c.setOption(options('', {
+    tooltip: {formatter: p => p.data.by ?? p.data.what},
+    grid: {left: 5, right: 5, top: 5, bottom: 5},
+    xAxis: {type: 'value', show: false, min: -0.5, max: stacked ? 0.5 : steps.length - 0.5}, yAxis: {type: 'value', show: false, inverse: true, min: -0.5, max: stacked ? steps.length - 0.5 : 0.5},
+    series: [{
+      type: 'scatter', symbol: 'roundRect', symbolSize: [wide, tall],
+      data: steps.map((s, i) => ({
+        name: String(i), what: s.what + (s.code ? '\n' + s.code : ''), value: stacked ? [0, i] : [i, 0],
+        itemStyle: {color: colour('back'), borderColor: colours[s.kind] || colour('soft'), borderWidth: 2, opacity: 1},
+        label: {show: true, color: colour('text'), fontSize: 11, lineHeight: 14, width: wide - 12, overflow: 'break', formatter: () => (s.seq ? 'seq ' + s.seq + '\n' : '') + (s.what.length > 110 ? s.what.slice(0, 109) + '…' : s.what)},
+      })),
+    }, {
+      type: 'lines', coordinateSystem: 'cartesian2d', symbol: ['none', 'arrow'], symbolSize: 10,
+      data: steps.slice(1).map((_, i) => {
+        const to = steps[i], ends = [i + half, i + 1 - half];
+        return {coords: ends.map(x => stacked ? [0, x] : [x, 0]), by: (to.known || '') + (to.known === 'inferred' ? ', ' + Math.round(100 * to.confidence) + ' % sure' : '') + (to.by ? ': ' + to.by : ''), lineStyle: {color: colour('text'), width: 2, opacity: 1, type: to.known === 'recorded' ? 'solid' : 'dashed'}};
+      }),
+    }],
+  }));
 }
 
 // ---- flame graph: a click makes a box the whole
