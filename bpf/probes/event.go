@@ -3,6 +3,7 @@ package probes
 import (
 	"encoding/binary"
 	"fmt"
+	"strings"
 	"time"
 )
 
@@ -42,8 +43,8 @@ type Event struct {
 	// descriptor, which tells goroutines apart that live at one time.
 	GoID, Goroutine uint64
 
-	// Namespace and Name are the key, of all kinds but Return, Request and Response. A queue of strings has it all
-	// in Name.
+	// Namespace and Name are the key, of all kinds but Return, Request and Response. What a queue of strings holds
+	// is taken apart as client-go puts it together; what has another form is a Name.
 	Namespace, Name string
 	// Controller is the controller's name where a reconcile of controller-runtime's starts.
 	Controller string
@@ -131,7 +132,7 @@ func (r rawEvent) event(s site) (*Event, error) {
 	default:
 		e.Namespace, e.Name, e.Controller = texts[0], texts[1], texts[2]
 		if s.strings == 1 {
-			e.Namespace, e.Name = "", texts[0]
+			e.Namespace, e.Name = splitKey(texts[0])
 		}
 		if s.kind != Start {
 			e.Queue = r.u64(88)
@@ -153,4 +154,14 @@ func (s site) schedule(e *Event, first, second uint64) {
 	case e.Kind == AddAfter:
 		e.After = time.Duration(first)
 	}
+}
+
+// splitKey takes NAMESPACE/NAME apart, the form of a key in a queue of strings (client-go's tools/cache,
+// MetaNamespaceKeyFunc).
+func splitKey(key string) (namespace, name string) {
+	namespace, name, ok := strings.Cut(key, "/")
+	if !ok || strings.Contains(name, "/") {
+		return "", key
+	}
+	return namespace, name
 }
