@@ -67,6 +67,7 @@ func (s *session) capture(plan *plan) error {
 		return err
 	}
 	s.begun.Store(true)
+	s.o.note("recording: the first lists are in")
 	s.report()
 	<-s.ctx.Done()
 	if s.join != nil {
