@@ -137,10 +137,15 @@ func (r *columnReader[T]) page(p parquet.Page) error {
 	switch r.at(new(T), 0).(type) {
 	case *string:
 		bytes, offsets := data.ByteArray()
+		last := "" // as several watches are told of one version, whose rows lie side by side
 		for i, row := range rows {
-			if row != nil {
-				*r.at(row, 0).(*string) = string(bytes[offsets[i]:offsets[i+1]])
+			if row == nil {
+				continue
 			}
+			if text := bytes[offsets[i]:offsets[i+1]]; string(text) != last {
+				last = string(text)
+			}
+			*r.at(row, 0).(*string) = last
 		}
 	case *int64:
 		set[T, int64](r.at, rows, data.Int64())

@@ -121,9 +121,30 @@ func (m *merge) decode(g *group) error {
 		m.release(g.file)
 		return nil
 	}
-	slices.SortStableFunc(rows, func(a, b Record) int { return cmp.Compare(a.Header().Seq, b.Header().Seq) })
+	inOrder(rows)
 	heap.Push(&m.runs, &run{g: g, rows: rows})
 	return nil
+}
+
+// inOrder sorts rows by seq, those of one seq as they come.
+func inOrder(rows []Record) {
+	type place struct {
+		seq int64
+		row Record
+	}
+	places := make([]place, len(rows))
+	sorted := true
+	for i, r := range rows {
+		places[i] = place{r.Header().Seq, r} // looked up once: a comparison then follows no pointer
+		sorted = sorted && (i == 0 || places[i-1].seq <= places[i].seq)
+	}
+	if sorted {
+		return
+	}
+	slices.SortStableFunc(places, func(a, b place) int { return cmp.Compare(a.seq, b.seq) })
+	for i, p := range places {
+		rows[i] = p.row
+	}
 }
 
 // release lets go of a file for one of its groups.
