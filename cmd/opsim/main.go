@@ -45,6 +45,7 @@ Exit codes: 0 fine; 1 findings or differences; 2 usage or bad input; 3 could not
 		newVerifyCmd(),
 		newAnalyzeCmd(),
 		newWhyCmd(),
+		newReportCmd(),
 		newExportCmd(),
 		newServeCmd(),
 		newVersionCmd(),

@@ -1,0 +1,130 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/opreplay/opreplay/analysis"
+	"github.com/opreplay/opreplay/analysis/report/html"
+	"github.com/opreplay/opreplay/internal/cli"
+	"github.com/opreplay/opreplay/traces"
+)
+
+// reportFlags are the flags of opsim report.
+type reportFlags struct {
+	out, reference, listen string
+	live                   bool
+}
+
+func newReportCmd() *cobra.Command {
+	var f reportFlags
+	cmd := &cobra.Command{
+		Use:   "report TRACE",
+		Short: "Make a page of a trace and its findings, to look around in and to send",
+		Long: `Report writes one HTML file that needs nothing else: it opens from disk, asks nothing of any network and prints
+well. On top are the findings in words, each with its timeline and how it came about; then the whole run: objects,
+calls and reconciles over time, how long they took, where the processor's time went.
+
+With --reference the trace is shown beside another one, such as the unaltered run of the same trace, with the first
+difference marked. With --live nothing is written: the page is served on loopback and follows a trace that is still
+being recorded, until ^C.
+
+Exit code 1 means that there are findings, 0 that there are none.`,
+		Example: `  opsim report run.optrace
+  opsim report run.optrace -o report.html --reference unaltered.optrace
+
+  # while it is being recorded
+  oprec run --out t.optrace -- ./manager &
+  opsim report --live t.optrace`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if f.live {
+				return f.serve(cmd, args[0])
+			}
+			return f.write(cmd, args[0])
+		},
+	}
+	cmd.Flags().StringVarP(&f.out, "out", "o", "", "file to write (default: the trace's name with .html, in this folder)")
+	cmd.Flags().StringVar(&f.reference, "reference", "", "trace to show beside it")
+	cmd.Flags().BoolVar(&f.live, "live", false, "serve the page instead, and keep it up to date")
+	cmd.Flags().StringVar(&f.listen, "listen", "127.0.0.1:0", "where to serve with --live")
+	_ = cmd.MarkFlagFilename("out", "html")
+	cmd.MarkFlagsMutuallyExclusive("live", "out")
+	cmd.MarkFlagsMutuallyExclusive("live", "reference")
+	return cmd
+}
+
+func (f *reportFlags) write(cmd *cobra.Command, dir string) error {
+	trace, err := openTrace(cmd, dir)
+	if err != nil {
+		return err
+	}
+	defer trace.Close() //nolint:errcheck // only read
+	progress := cli.NewProgress(cmd.ErrOrStderr())
+	defer progress.Done()
+	result, err := analysis.Analyze(cmd.Context(), trace, analysis.Options{Progress: func(n int64) { progress.Set("analyzing %s: %d records", dir, n) }})
+	if err != nil {
+		return err
+	}
+	o := html.Options{Progress: func(n int64) { progress.Set("drawing %s: %d records", dir, n) }}
+	if f.reference != "" {
+		ref, err := openTrace(cmd, f.reference)
+		if err != nil {
+			return err
+		}
+		defer ref.Close() //nolint:errcheck // only read
+		o.Reference = ref
+	}
+	var b bytes.Buffer
+	if err := html.Write(cmd.Context(), &b, trace, result, o); err != nil {
+		return err
+	}
+	out := f.out
+	if out == "" {
+		out = strings.TrimSuffix(filepath.Base(filepath.Clean(dir)), ".optrace") + ".html"
+	}
+	if err := os.WriteFile(out, b.Bytes(), 0o600); err != nil {
+		return cli.Usagef("--out %w", err)
+	}
+	progress.Done()
+	if _, err := fmt.Fprintf(cmd.OutOrStdout(), "%s in %s\n", cli.Count(len(result.Findings), "finding"), out); err != nil {
+		return err
+	}
+	if len(result.Findings) > 0 {
+		return cli.ErrFindings
+	}
+	return nil
+}
+
+func (f *reportFlags) serve(cmd *cobra.Command, dir string) error {
+	if trace, err := traces.Open(dir); err != nil {
+		return err
+	} else if err := trace.Close(); err != nil {
+		return err
+	}
+	var lc net.ListenConfig
+	l, err := lc.Listen(cmd.Context(), "tcp", f.listen)
+	if err != nil {
+		return cli.CannotRun(err)
+	}
+	server := &http.Server{Handler: &html.Live{Dir: dir}, ReadHeaderTimeout: 10 * time.Second}
+	go func() {
+		<-cmd.Context().Done()
+		_ = server.Close()
+	}()
+	if _, err := fmt.Fprintf(cmd.OutOrStdout(), "http://%s/ shows %s as it grows; ^C ends it\n", l.Addr(), dir); err != nil {
+		return err
+	}
+	if err := server.Serve(l); err != nil && cmd.Context().Err() == nil {
+		return cli.CannotRun(err)
+	}
+	return nil
+}
