@@ -1,7 +1,6 @@
 package store
 
 import (
-	"context"
 	"io"
 
 	"k8s.io/apimachinery/pkg/runtime"
@@ -61,7 +60,7 @@ type dryRun struct {
 // Encode implements runtime.Encoder.
 func (c dryRun) Encode(obj runtime.Object, w io.Writer) error {
 	obj = obj.DeepCopyObject()
-	c.s.stamp(context.Background(), "", false, obj)
+	c.s.Stamp(obj)
 	return c.Codec.Encode(obj, w)
 }
 

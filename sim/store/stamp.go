@@ -12,6 +12,10 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
+// Stamp puts the world's times in the place of those that the API server took from the wall clock, in an object that
+// need not come to be stored.
+func (s *Store) Stamp(obj runtime.Object) { s.stamp(context.Background(), "", false, obj) }
+
 // stamp gives an object about to be stored the world's uid and times.
 //
 // The generic registry fills uid and creationTimestamp of a new object together

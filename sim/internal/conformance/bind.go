@@ -12,6 +12,7 @@ import (
 	jsonpatch "gopkg.in/evanphx/json-patch.v4"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	cbor "k8s.io/apimachinery/pkg/runtime/serializer/cbor/direct"
 	"k8s.io/client-go/kubernetes/scheme"
 	"sigs.k8s.io/yaml"
 )
@@ -22,6 +23,7 @@ var reference = regexp.MustCompile(`\$\{[^}]*\}`)
 type binding struct {
 	namespace string
 	answers   map[int]*Answer
+	current   *Answer // what [Op.Read] of the present operation has shown; nil for nothing
 	now       func() time.Time
 }
 
@@ -87,10 +89,14 @@ func (b *binding) field(id int, path string) string {
 // body is what is to be sent for op.
 func (b *binding) body(op *Op) ([]byte, error) {
 	body := []byte(b.text(op.Body))
-	if op.From != 0 {
+	base := b.answers[op.From]
+	if op.Read != "" && b.current != nil {
+		base = b.current
+	}
+	if op.From != 0 || op.Read != "" && base != nil {
 		body = []byte("{}")
-		if a := b.answers[op.From]; a != nil && a.Object != nil {
-			body, _ = json.Marshal(a.Object) // decoded JSON
+		if base != nil && base.Object != nil {
+			body, _ = json.Marshal(base.Object) // decoded JSON
 		}
 		if len(op.Edit) > 0 {
 			edited, err := jsonpatch.MergePatch(body, []byte(b.text(string(op.Edit))))
@@ -110,6 +116,12 @@ func encode(as string, body []byte) ([]byte, error) {
 		if y, err := yaml.JSONToYAML(body); err == nil {
 			return y, nil
 		}
+	case "cbor":
+		var v any
+		if json.Unmarshal(body, &v) != nil {
+			return body, nil
+		}
+		return cbor.Marshal(v)
 	case "protobuf":
 		obj, gvk, err := scheme.Codecs.UniversalDeserializer().Decode(body, nil, nil)
 		if err != nil {

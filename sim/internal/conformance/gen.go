@@ -18,6 +18,8 @@ const (
 	jsonPatch      = "application/json-patch+json"
 	strategicPatch = "application/strategic-merge-patch+json"
 	applyPatch     = "application/apply-patch+yaml"
+	applyCBOR      = "application/apply-patch+cbor"
+	cborType       = "application/cbor"
 )
 
 // scenario is a way to make a sequence.
@@ -100,6 +102,14 @@ func (g *gen) chance(percent int) bool { return g.r.IntN(100) < percent }
 
 func pick[T any](g *gen, from ...T) T { return from[g.r.IntN(len(from))] }
 
+// seldom picks one that is good, or once in a while what is not.
+func (g *gen) seldom(bad string, good ...string) string {
+	if g.chance(6) {
+		return bad
+	}
+	return pick(g, good...)
+}
+
 // keys are a map's keys in an order.
 func keys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
 
@@ -111,10 +121,12 @@ type cast struct {
 	// last is the operation that showed an object last, or where there is none, one that did not.
 	last map[string]int
 	any  int // the last operation that showed any
+	// there says which of them probably exist.
+	there map[string]bool
 }
 
 func (g *gen) cast(k *kind, names ...string) *cast {
-	return &cast{g: g, k: k, names: names, last: map[string]int{}}
+	return &cast{g: g, k: k, names: names, last: map[string]int{}, there: map[string]bool{}}
 }
 
 func (c *cast) op(verb, method, path string) Op {
@@ -122,6 +134,25 @@ func (c *cast) op(verb, method, path string) Op {
 }
 
 func (c *cast) item(name string) string { return c.k.path() + "/" + c.k.named(name) }
+
+// some is one of the names, for the most part that of an object which exists.
+func (c *cast) some() string { return c.like(true) }
+
+// free is one of the names, for the most part one that no object has.
+func (c *cast) free() string { return c.like(false) }
+
+func (c *cast) like(there bool) string {
+	var of []string
+	for _, n := range c.names {
+		if c.there[n] == there {
+			of = append(of, n)
+		}
+	}
+	if len(of) == 0 || c.g.chance(10) {
+		of = c.names
+	}
+	return pick(c.g, of...)
+}
 
 // note says that op shows the object.
 func (c *cast) note(name string, id int) int {
@@ -156,8 +187,13 @@ func (g *gen) steps(c *cast, n int) {
 // step is one operation at random.
 func (c *cast) step() {
 	g, name := c.g, pick(c.g, c.names...)
+	if !c.there[name] && g.chance(60) {
+		c.create(name, g.chance(85))
+		return
+	}
+	name = c.some()
 	switch n := g.r.IntN(100); {
-	case n < 10:
+	case n < 3:
 		c.create(name, g.chance(50))
 	case n < 15:
 		c.label(name)
@@ -170,7 +206,7 @@ func (c *cast) step() {
 	case n < 66:
 		c.patch(name)
 	case n < 76:
-		c.apply(name, pick(g, "one", "two", "three"), g.chance(30))
+		c.apply(name, pick(g, "one", "two", "three"), g.chance(60))
 	case n < 86 && len(c.k.Subs) > 0:
 		c.sub(name)
 	case n < 96:
@@ -198,13 +234,13 @@ func (c *cast) label(name string) int {
 func (g *gen) writeOptions() string {
 	var q []string
 	if g.chance(30) {
-		q = append(q, "fieldManager="+pick(g, "one", "one", "two", "two", "a%20b", "a%20b", strings.Repeat("m", 129)))
+		q = append(q, "fieldManager="+g.seldom(strings.Repeat("m", 129), "one", "two", "a%20b"))
 	}
 	if g.chance(40) {
-		q = append(q, "fieldValidation="+pick(g, "Strict", "Strict", "Warn", "Warn", "Ignore", "Ignore", "Ignore", "Maybe"))
+		q = append(q, "fieldValidation="+g.seldom("Maybe", "Strict", "Warn", "Ignore"))
 	}
 	if g.chance(12) {
-		q = append(q, "dryRun="+pick(g, "All", "All", "All", "Some"))
+		q = append(q, "dryRun="+g.seldom("Some", "All"))
 	}
 	if g.chance(4) {
 		q = append(q, "pretty=true")
@@ -219,18 +255,40 @@ func query(q []string) string {
 	return "?" + strings.Join(q, "&")
 }
 
+// tableType asks for a Table.
+const tableType = "application/json;as=Table;v=v1;g=meta.k8s.io"
+
 // forms are what a client may ask to be answered in.
 var forms = []string{
-	yamlType, protobufType, "application/cbor", "*/*", "application/*", "text/html", "application/json;q=0.1, application/yaml",
-	"application/json;as=Table;v=v1;g=meta.k8s.io", "application/json;as=Table;v=v1;g=meta.k8s.io, application/json",
-	"application/json;as=Table;v=v1beta1;g=meta.k8s.io",
-	"application/json;as=PartialObjectMetadata;v=v1;g=meta.k8s.io", "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io",
-	"application/vnd.kubernetes.protobuf;as=PartialObjectMetadata;v=v1;g=meta.k8s.io", "application/json;as=Nothing;v=v1;g=meta.k8s.io",
-	"application/vnd.kubernetes.protobuf, application/json", "application/json;stream=watch",
+	yamlType, "*/*", "application/*", "application/json;q=0.1, application/yaml", tableType, tableType + ", application/json",
+	"application/json;as=Table;v=v1beta1;g=meta.k8s.io", "application/vnd.kubernetes.protobuf, application/json", cborType + ", application/json",
 }
 
-func (g *gen) accept() string {
-	if g.chance(25) {
+// formsOfOne are for answers that hold an object, formsOfMany for lists.
+var (
+	formsOfOne = []string{
+		"application/json;as=PartialObjectMetadata;v=v1;g=meta.k8s.io", "application/vnd.kubernetes.protobuf;as=PartialObjectMetadata;v=v1;g=meta.k8s.io",
+		"application/json;as=PartialObjectMetadata;v=v1beta1;g=meta.k8s.io",
+	}
+	formsOfMany = []string{"application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io"}
+)
+
+// oddForms are what is refused, for the most part.
+var oddForms = []string{
+	"text/html", cborType, "application/json;as=Nothing;v=v1;g=meta.k8s.io", "application/json;stream=watch", formsOfOne[0], formsOfMany[0],
+}
+
+func (g *gen) accept(list bool) string {
+	switch n := g.r.IntN(100); {
+	case n < 3:
+		return pick(g, oddForms...)
+	case n < 7 && g.area != "custom resources": // which are not answered in it
+		return protobufType
+	case n < 12 && list:
+		return pick(g, formsOfMany...)
+	case n < 12:
+		return pick(g, formsOfOne...)
+	case n < 27:
 		return pick(g, forms...)
 	}
 	return ""
@@ -246,7 +304,10 @@ func (c *cast) create(name string, valid bool) int {
 			obj = merge(obj, g.metadata())
 		}
 		op.Path += g.writeOptions()
-		op.Accept = g.accept()
+		op.Accept = g.accept(false)
+	}
+	if !strings.Contains(op.Path, "dryRun") {
+		c.there[name] = true
 	}
 	if !valid && g.chance(10) && k.Name == "" {
 		m := obj["metadata"].(map[string]any)
@@ -265,10 +326,10 @@ func (c *cast) send(op *Op, obj map[string]any) {
 	switch n := c.g.r.IntN(100); {
 	case n < 8:
 		op.As, op.Type = "yaml", yamlType
-	case n < 16 && !strings.Contains(op.Body, "${"):
+	case n < 16 && !strings.Contains(op.Body, "${") && c.k.change == nil:
 		op.As, op.Type = "protobuf", protobufType
 	case n < 17:
-		op.Type = pick(c.g, "", "text/plain", "application/cbor", protobufType, yamlType, mergePatch, "nonsense")
+		op.Type = pick(c.g, "", "text/plain", cborType, protobufType, yamlType, mergePatch, "nonsense")
 	case n < 18:
 		op.As = "slow"
 	}
@@ -277,10 +338,10 @@ func (c *cast) send(op *Op, obj map[string]any) {
 func (c *cast) get(name string) int {
 	g := c.g
 	op := c.op("get", "GET", c.item(name))
-	op.Accept = g.accept()
+	op.Accept = g.accept(false)
 	if g.chance(20) {
 		op.Settle = c.k.path()
-		op.Path += "?resourceVersion=" + pick(g, "0", "0", c.version(), "1", "x")
+		op.Path += "?resourceVersion=" + g.seldom("x", "0", "0", c.version(), "1")
 	}
 	id := g.add(op)
 	if op.Accept == "" {
@@ -297,32 +358,36 @@ func (c *cast) version() string {
 	return fmt.Sprintf("${%d.metadata.resourceVersion}", c.any)
 }
 
-// update writes back what was read, changed.
+// update writes back what was read, changed: for the most part what the object is now, else what it was once.
 func (c *cast) update(name string) int {
 	g := c.g
 	op := c.op("update", "PUT", c.item(name)+g.writeOptions())
-	op.Type, op.Accept = jsonType, g.accept()
+	op.Type, op.Accept = jsonType, g.accept(false)
 	edit := g.edit(c.k)
 	if g.chance(25) {
 		edit = merge(edit, g.metadata())
 	}
-	if g.chance(15) {
+	if g.chance(5) {
 		edit = merge(edit, map[string]any{"metadata": map[string]any{"resourceVersion": pick[any](g, nil, "", "1", "0", "x", "999999999")}})
 	}
-	if from := c.last[name]; from != 0 && g.chance(85) {
+	from := c.last[name]
+	switch n := g.r.IntN(100); {
+	case n < 80:
+		op.Read, op.Edit, op.Body = c.item(name), json.RawMessage(asJSON(edit)), asJSON(c.k.object(name))
+	case n < 90 && from != 0:
 		op.From, op.Edit = from, json.RawMessage(asJSON(edit))
-		if g.chance(8) {
-			op.Edit = nil // writes back what it was
-		}
-	} else {
+	default:
 		c.send(&op, merge(c.k.object(name), edit))
+	}
+	if g.chance(8) {
+		op.Edit = nil // writes back what it was
 	}
 	return c.note(name, g.add(op))
 }
 
 func (c *cast) patch(name string) int {
 	op := c.op("patch", "PATCH", c.item(name)+c.g.writeOptions())
-	op.Accept = c.g.accept()
+	op.Accept = c.g.accept(false)
 	c.fillPatch(&op)
 	return c.note(name, c.g.add(op))
 }
@@ -335,20 +400,20 @@ func (c *cast) fillPatch(op *Op) {
 		edit = merge(edit, g.metadata())
 	}
 	switch n := g.r.IntN(100); {
-	case n < 40:
+	case n < 40 || n < 68 && c.k.change != nil: // a custom resource takes no strategic merge patch
 		op.Type, op.Body = mergePatch, asJSON(edit)
 	case n < 70:
 		op.Type, op.Body = strategicPatch, asJSON(g.directives(edit))
-	case n < 97:
+	case n < 99:
 		op.Type, op.Body = jsonPatch, asJSON(g.jsonPatch(edit))
 	default:
-		op.Type, op.Body = pick(g, jsonType, "", "text/plain", mergePatch, jsonPatch, "application/apply-patch+cbor"), pick(g, "", "{", "[]", "{}", "null", `"x"`)
+		op.Type, op.Body = pick(g, jsonType, "", "text/plain", mergePatch, jsonPatch, applyCBOR), pick(g, "", "{", "[]", "{}", "null", `"x"`)
 	}
 }
 
 // directives adds what only strategic merge patches know.
 func (g *gen) directives(edit map[string]any) map[string]any {
-	if !g.chance(20) {
+	if !g.chance(12) {
 		return edit
 	}
 	for _, k := range keys(edit) {
@@ -397,8 +462,8 @@ func (g *gen) jsonPatch(edit map[string]any) []any {
 func (c *cast) apply(name, manager string, valid bool) int {
 	g, k := c.g, c.k
 	q := []string{"fieldManager=" + manager}
-	if g.chance(35) {
-		q = append(q, "force="+pick(g, "true", "true", "true", "false", "perhaps"))
+	if g.chance(60) {
+		q = append(q, "force="+g.seldom("perhaps", "true", "true", "true", "false"))
 	}
 	if g.chance(25) {
 		q = append(q, "fieldValidation="+pick(g, "Strict", "Warn", "Ignore"))
@@ -411,7 +476,7 @@ func (c *cast) apply(name, manager string, valid bool) int {
 	}
 	op := c.op("apply", "PATCH", c.item(name)+query(q))
 	obj := k.object(name)
-	if g.chance(50) {
+	if c.there[name] && g.chance(50) {
 		// Part of an object, as those who own some fields apply it.
 		for _, f := range keys(obj) {
 			if f != "apiVersion" && f != "kind" && f != "metadata" && g.chance(50) {
@@ -423,10 +488,13 @@ func (c *cast) apply(name, manager string, valid bool) int {
 	if !valid {
 		obj = merge(obj, g.edit(k))
 	}
+	if !strings.Contains(op.Path, "dryRun") {
+		c.there[name] = true
+	}
 	if g.chance(8) {
 		obj = merge(obj, g.metadata())
 	}
-	op.Type, op.Body, op.Accept = applyPatch, asJSON(obj), g.accept()
+	op.Type, op.Body, op.Accept = applyPatch, asJSON(obj), g.accept(false)
 	if g.chance(20) {
 		op.As = "yaml"
 	}
@@ -440,28 +508,20 @@ func (c *cast) sub(name string) {
 	switch g.r.IntN(4) {
 	case 0:
 		op := c.op(s, "GET", path)
-		op.Accept = g.accept()
+		op.Accept = g.accept(false)
 		g.add(op)
 	case 1:
-		if from := c.last[name]; from != 0 {
-			op := c.op(s, "PUT", path+g.writeOptions())
-			op.Type, op.From = jsonType, from
-			op.Edit = json.RawMessage(asJSON(c.subEdit(s)))
-			if s == "scale" {
-				op.From, op.Edit = 0, nil
-				op.Body = asJSON(merge(map[string]any{
-					"apiVersion": "autoscaling/v1", "kind": "Scale",
-					"metadata": map[string]any{"name": c.k.named(name), "namespace": "${ns}"},
-				}, c.subEdit(s)))
-			}
-			id := g.add(op)
-			if s != "scale" {
-				c.note(name, id)
-			}
+		op := c.op(s, "PUT", path+g.writeOptions())
+		op.Type, op.Read, op.Edit = jsonType, path, json.RawMessage(asJSON(c.subEdit(s)))
+		if id := g.add(op); s != "scale" {
+			c.note(name, id)
 		}
 	case 2:
 		op := c.op(s, "PATCH", path+g.writeOptions())
 		op.Type, op.Body = pick(g, mergePatch, mergePatch, strategicPatch), asJSON(c.subEdit(s))
+		if c.k.change != nil && g.chance(90) {
+			op.Type = mergePatch
+		}
 		g.add(op)
 	default:
 		op := c.op(s, "PATCH", path+"?fieldManager="+pick(g, "one", "status")+pick(g, "", "&force=true"))
@@ -481,8 +541,10 @@ func (c *cast) sub(name string) {
 func (c *cast) subEdit(s string) map[string]any {
 	g := c.g
 	if s == "scale" {
+		if g.chance(70) {
+			return map[string]any{"spec": map[string]any{"replicas": g.r.IntN(5)}}
+		}
 		return pick(g,
-			map[string]any{"spec": map[string]any{"replicas": g.r.IntN(5)}},
 			map[string]any{"spec": map[string]any{"replicas": -1}},
 			map[string]any{"spec": map[string]any{"replicas": "two"}},
 			map[string]any{"spec": nil},
@@ -497,8 +559,10 @@ func (c *cast) subEdit(s string) map[string]any {
 	}
 	var edit map[string]any
 	switch {
-	case len(of) > 0 && g.chance(50):
+	case len(of) > 0 && g.chance(70):
 		edit = clone(pick(g, of...))
+	case len(of) == 0 && g.chance(50):
+		edit = g.calm()
 	case g.chance(70):
 		edit = g.change(c.k, "status")
 	default:
@@ -513,22 +577,23 @@ func (c *cast) subEdit(s string) map[string]any {
 func (c *cast) remove(name string) int {
 	g := c.g
 	op := c.op("delete", "DELETE", c.item(name))
-	op.Accept = g.accept()
+	op.Accept = g.accept(false)
 	if g.chance(60) {
 		op.Type, op.Body = jsonType, asJSON(c.deleteOptions(name))
 	} else {
 		var q []string
 		if g.chance(40) {
-			q = append(q, "gracePeriodSeconds="+pick(g, "0", "1", "30", "-1", "x"))
+			q = append(q, "gracePeriodSeconds="+g.seldom("x", "0", "1", "30", "-1"))
 		}
 		if g.chance(40) {
-			q = append(q, "propagationPolicy="+pick(g, "Orphan", "Foreground", "Background", "Nope"))
+			q = append(q, "propagationPolicy="+g.seldom("Nope", "Orphan", "Foreground", "Background"))
 		}
 		if g.chance(10) {
 			q = append(q, "dryRun=All")
 		}
 		op.Path += query(q)
 	}
+	c.there[name] = c.there[name] && strings.Contains(op.Path+op.Body, "dryRun")
 	return g.add(op)
 }
 
@@ -536,17 +601,20 @@ func (c *cast) deleteOptions(name string) map[string]any {
 	g := c.g
 	o := map[string]any{}
 	if g.chance(40) {
-		o["propagationPolicy"] = pick(g, "Orphan", "Foreground", "Background", "Nope")
+		o["propagationPolicy"] = g.seldom("Nope", "Orphan", "Foreground", "Background")
 	}
 	if g.chance(40) {
-		o["gracePeriodSeconds"] = pick[any](g, 0, 1, 30, 300, -1, "x")
+		o["gracePeriodSeconds"] = pick[any](g, 0, 1, 30, 300, -1)
+	}
+	if g.chance(2) {
+		o["gracePeriodSeconds"] = "x"
 	}
 	if g.chance(5) {
 		o["orphanDependents"] = g.chance(50)
 	}
-	if g.chance(25) {
+	if g.chance(15) {
 		p := map[string]any{}
-		if last := c.last[name]; last != 0 && g.chance(60) {
+		if last := c.last[name]; last != 0 && g.chance(75) {
 			p["resourceVersion"] = fmt.Sprintf("${%d.metadata.resourceVersion}", last)
 			p["uid"] = fmt.Sprintf("${%d.metadata.uid}", last)
 		} else {
@@ -555,16 +623,16 @@ func (c *cast) deleteOptions(name string) map[string]any {
 		o["preconditions"] = p
 	}
 	if g.chance(8) {
-		o["dryRun"] = []any{pick(g, "All", "Some")}
+		o["dryRun"] = []any{g.seldom("Some", "All")}
 	}
 	if g.chance(5) {
 		o["unknown"] = 1
 	}
-	if g.chance(5) {
+	if g.chance(2) {
 		o["ignoreStoreReadErrorWithClusterBreakingPotential"] = true
 	}
 	if g.chance(20) {
-		o["apiVersion"], o["kind"] = pick(g, "v1", "meta.k8s.io/v1", c.k.APIVersion, "x/v9"), pick(g, "DeleteOptions", "DeleteOptions", "Other")
+		o["apiVersion"], o["kind"] = g.seldom("x/v9", "v1", "meta.k8s.io/v1", c.k.APIVersion), g.seldom("Other", "DeleteOptions")
 	}
 	return o
 }
@@ -573,7 +641,7 @@ func (c *cast) removeAll() {
 	g := c.g
 	op := c.op("deletecollection", "DELETE", c.k.path()+"?labelSelector="+c.selector()+
 		pick(g, "", "", "&dryRun=All", "&limit=1", "&propagationPolicy=Foreground", "&gracePeriodSeconds=0", "&resourceVersion=0"))
-	op.Accept = g.accept()
+	op.Accept = g.accept(false)
 	g.add(op)
 }
 

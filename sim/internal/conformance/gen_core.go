@@ -21,9 +21,14 @@ func (g *gen) pods() {
 			"metadata": map[string]any{"labels": map[string]any{"a": "b"}}, "spec": map[string]any{"nodeName": "node-1"},
 		}))
 		c.note("b", g.add(op))
+		c.there["b"] = true
 	}
 	for range 16 {
-		name := pick(g, c.names...)
+		if free := c.free(); !c.there[free] && g.chance(60) {
+			c.create(free, g.chance(80))
+			continue
+		}
+		name := c.some()
 		path := c.item(name)
 		switch g.r.IntN(12) {
 		case 0:
@@ -88,15 +93,15 @@ func (g *gen) services() {
 	for range 12 {
 		switch n := g.r.IntN(10); {
 		case n < 4:
-			c.create(pick(g, c.names...), g.chance(30))
+			c.create(c.free(), g.chance(30))
 		case n < 6:
-			c.update(pick(g, c.names...))
+			c.update(c.some())
 		case n < 8:
-			c.patch(pick(g, c.names...))
+			c.patch(c.some())
 		case n < 9:
-			c.remove(pick(g, c.names...))
+			c.remove(c.some())
 		default:
-			c.sub(pick(g, c.names...))
+			c.sub(c.some())
 		}
 	}
 	c.list()
@@ -204,7 +209,7 @@ func (g *gen) reviews() {
 			spec["unknown"] = 1
 		}
 		kind := path[strings.LastIndex(path, "/")+1:] + "." + strings.Split(path, "/")[2]
-		op := Op{Verb: "create", Kind: kind, Method: "POST", Path: path + g.writeOptions(), Type: jsonType, Accept: g.accept(), Body: asJSON(map[string]any{"spec": spec})}
+		op := Op{Verb: "create", Kind: kind, Method: "POST", Path: path + g.writeOptions(), Type: jsonType, Accept: g.accept(false), Body: asJSON(map[string]any{"spec": spec})}
 		if g.chance(5) {
 			op.Method, op.Body = "GET", ""
 		}
@@ -278,11 +283,13 @@ func (g *gen) policies() {
 	}
 	c := g.cast(k, "a", "free")
 	for range 10 {
-		name := pick(g, c.names...)
+		name := c.some()
 		switch g.r.IntN(5) {
 		case 0, 1:
 			op := c.op("create", "POST", k.path())
-			op.Type, op.Body = jsonType, asJSON(merge(k.object(name), map[string]any{"data": pick(g, map[string]any{"bad": "1"}, map[string]any{"good": "1"})}))
+			name = c.free()
+			op.Type, op.Body = jsonType, asJSON(merge(k.object(name), map[string]any{"data": pick(g, map[string]any{"bad": "1"}, map[string]any{"good": "1"}, map[string]any{"good": "2"})}))
+			c.there[name] = true
 			c.note(name, g.add(op))
 		case 2:
 			op := c.op("patch", "PATCH", c.item(name))
@@ -310,10 +317,10 @@ func (g *gen) limits() {
 	}
 	probe(map[string]any{"spec": map[string]any{"priorityClassName": "${ns}-p"}}, 201, "500m")
 	for range 10 {
-		name := pick(g, c.names...)
+		name := c.free()
 		op := c.op("create", "POST", pods.path()+pick(g, "", "", "?dryRun=All"))
 		op.Type, op.Body = jsonType, asJSON(merge(pods.object(name), map[string]any{"spec": map[string]any{
-			"priorityClassName": pick(g, "", "${ns}-p", "none-such", "system-cluster-critical"),
+			"priorityClassName": pick(g, "", "", "${ns}-p", "${ns}-p", "none-such", "system-cluster-critical"),
 			"containers": []any{map[string]any{"name": "c", "image": "i", "resources": pick(g,
 				map[string]any{}, map[string]any{"limits": map[string]any{"cpu": "8"}}, map[string]any{"requests": map[string]any{"cpu": "1"}}, map[string]any{"limits": map[string]any{"cpu": "2"}})}},
 		}}))

@@ -109,7 +109,7 @@ func (g *gen) install(k *kind, versions []any) {
 	g.add(Op{Verb: "await", Kind: definitions, Do: Await, After: made, Path: k.path(), Until: 200, Has: "items"})
 	g.add(Op{Verb: "await", Kind: definitions, Do: Await, After: made, Path: "/apis/" + k.APIVersion, Until: 200, Has: k.Plural})
 	if g.chance(30) {
-		g.add(Op{Verb: "get", Kind: definitions, Path: path + "/" + k.Plural + ".${ns}.example.com", Accept: pick(g, "", forms[7])})
+		g.add(Op{Verb: "get", Kind: definitions, Path: path + "/" + k.Plural + ".${ns}.example.com", Accept: pick(g, "", tableType)})
 	}
 	if g.chance(30) {
 		g.add(Op{Verb: "get", Kind: "discovery", Path: pick(g, "/apis/"+k.APIVersion, "/apis/${ns}.example.com")})
@@ -212,13 +212,15 @@ func (g *gen) shape(depth int) shape {
 // customEdit is a change of an object of a custom kind.
 func (g *gen) customEdit(spec, status shape) map[string]any {
 	switch n := g.r.IntN(100); {
-	case n < 15:
-		return map[string]any{"spec": map[string]any{"replicas": pick[any](g, 0, 1, 2, 3, 6, 11, -1, "x", 1.5, nil)}}
+	case n < 20:
+		return map[string]any{"spec": map[string]any{"replicas": pick[any](g, 0, 1, 2, 3, 4, 5)}}
 	case n < 25:
+		return map[string]any{"spec": map[string]any{"replicas": pick[any](g, 6, 11, -1, "x", 1.5, nil)}}
+	case n < 30:
 		return pick(g, map[string]any{"spec": map[string]any{"unknown": map[string]any{"x": 1}}}, map[string]any{"spec2": 1})
-	case n < 40:
-		return map[string]any{"status": g.customValue(status.def, 0)}
 	case n < 45:
+		return map[string]any{"status": g.customValue(status.def, 0)}
+	case n < 47:
 		return map[string]any{"spec": pick[any](g, nil, "x", []any{}, map[string]any{})}
 	}
 	props := spec.def["properties"].(map[string]any)
@@ -228,7 +230,7 @@ func (g *gen) customEdit(spec, status shape) map[string]any {
 
 // customValue is a value that fits a schema, or not quite.
 func (g *gen) customValue(def map[string]any, depth int) any {
-	if depth > 5 || g.chance(8) {
+	if depth > 5 || g.chance(2) {
 		return g.odd()
 	}
 	switch def["type"] {
@@ -236,9 +238,9 @@ func (g *gen) customValue(def map[string]any, depth int) any {
 		if enum, ok := def["enum"].([]any); ok && g.chance(80) {
 			return pick(g, enum...)
 		}
-		return pick(g, "text", "abc", "red", "", "UPPER", strings.Repeat("s", 30), "2001-01-01T00:00:00Z")
+		return g.seldom(pick(g, "", "UPPER", strings.Repeat("s", 30), "2001-01-01T00:00:00Z"), "text", "abc", "red")
 	case "integer":
-		return pick(g, 0, 1, 3, 7, 11, -1, 1<<40)
+		return pick(g, 1, 3, 3, 7, 7, pick(g, 0, 11, -1, 1<<40))
 	case "number":
 		return pick[any](g, 1, 1.5, -2, 1e10)
 	case "boolean":
@@ -252,7 +254,7 @@ func (g *gen) customValue(def map[string]any, depth int) any {
 		for range g.r.IntN(4) {
 			out = append(out, g.customValue(items, depth+1))
 		}
-		if len(out) > 0 && g.chance(15) {
+		if len(out) > 0 && g.chance(5) {
 			out = append(out, out[0])
 		}
 		return out
@@ -266,7 +268,7 @@ func (g *gen) customValue(def map[string]any, depth int) any {
 			}
 		}
 		if more, ok := def["additionalProperties"].(map[string]any); ok {
-			out[pick(g, "k", "l", "")] = g.customValue(more, depth+1)
+			out[g.seldom("", "k", "l")] = g.customValue(more, depth+1)
 		}
 		if g.chance(10) {
 			out["unknown"] = 1

@@ -14,7 +14,7 @@ func (c *cast) list() int {
 		path = c.k.all()
 	}
 	op := c.op("list", "GET", path)
-	op.Accept = g.accept()
+	op.Accept = g.accept(true)
 	q := []string{"labelSelector=" + c.selector()}
 	if !c.k.Cluster && path == c.k.path() && g.chance(60) {
 		q = nil
@@ -23,12 +23,12 @@ func (c *cast) list() int {
 		q = append(q, "fieldSelector="+g.fieldSelector(c))
 	}
 	if g.chance(35) {
-		q = append(q, "limit="+pick(g, "1", "2", "500", "0", "-1"))
+		q = append(q, "limit="+g.seldom("-1", "1", "2", "500", "0"))
 	}
 	if g.chance(40) {
 		q = append(q, c.staleness(&op)...)
 	}
-	if g.chance(5) {
+	if g.chance(2) {
 		q = append(q, g.badQuery())
 	}
 	op.Path += query(q)
@@ -43,21 +43,25 @@ func (g *gen) fieldSelector(c *cast) string {
 	for _, f := range c.k.Fields {
 		of = append(of, strings.Replace(f, "=", pick(g, "%3D", "%21%3D"), 1))
 	}
-	of = append(of, pick(g, "spec.unknown%3D1", "a", "metadata.name%3D%3D", "metadata.labels%3Dx"))
-	return pick(g, of...)
+	return g.seldom(pick(g, "spec.unknown%3D1", "a", "metadata.name%3D%3D", "metadata.labels%3Dx"), of...)
 }
 
 // staleness is resourceVersion and resourceVersionMatch, in legal and other combinations.
 func (c *cast) staleness(op *Op) []string {
 	g := c.g
 	op.Settle = c.k.path()
-	version := pick(g, "0", "0", c.version(), c.version(), c.version(), "x", "99999999999")
+	version := g.seldom(pick(g, "x", "99999999999"), "0", "0", c.version(), c.version(), c.version())
 	if version == "99999999999" && g.chance(70) {
 		version = "0" // a real server takes three seconds to say no
 	}
 	q := []string{"resourceVersion=" + version}
-	if g.chance(50) {
-		q = append(q, "resourceVersionMatch="+pick(g, "Exact", "Exact", "NotOlderThan", "NotOlderThan", "Nearly"))
+	switch {
+	case g.chance(5):
+		q = append(q, "resourceVersionMatch="+pick(g, "Exact", "Nearly"))
+	case g.chance(30):
+		q = append(q, "resourceVersionMatch=NotOlderThan")
+	case version != "0" && g.chance(50):
+		q = append(q, "resourceVersionMatch=Exact")
 	}
 	return q
 }
@@ -98,6 +102,9 @@ func (c *cast) watch() int {
 			q = append(q, "resourceVersion="+pick(g, "0", "", c.version()))
 		}
 	case 5:
+		if g.chance(50) {
+			break
+		}
 		q = append(q, pick(g, c.ancient(), "resourceVersion=x", "sendInitialEvents=false&resourceVersionMatch=NotOlderThan&resourceVersion=0",
 			"sendInitialEvents=true", "resourceVersionMatch=Exact&resourceVersion=0", "sendInitialEvents=true&resourceVersionMatch=NotOlderThan"))
 	}
@@ -144,7 +151,7 @@ func (g *gen) lists() {
 		last := g.add(first)
 		for range 4 {
 			if g.chance(40) {
-				pick(g, func() { c.update(pick(g, c.names...)) }, func() { c.remove(pick(g, c.names...)) }, func() { c.create(pick(g, c.names...), true) })()
+				pick(g, func() { c.update(c.some()) }, func() { c.remove(c.some()) }, func() { c.create(c.free(), true) })()
 			}
 			next := c.op("list", "GET", path+fmt.Sprintf("&continue=${%d.metadata.continue}", last))
 			if g.chance(6) {
@@ -170,10 +177,10 @@ func (g *gen) watches() {
 	for range 14 {
 		switch n := g.r.IntN(10); {
 		case n < 3:
-			c.create(pick(g, c.names...), true)
+			c.create(c.free(), true)
 		case n < 5:
 			// In and out of what selectors select.
-			name := pick(g, c.names...)
+			name := c.some()
 			op := c.op("patch", "PATCH", c.item(name))
 			op.Type = mergePatch
 			op.Body = asJSON(pick(g,
@@ -185,9 +192,9 @@ func (g *gen) watches() {
 			))
 			c.note(name, g.add(op))
 		case n < 7:
-			c.update(pick(g, c.names...))
+			c.update(c.some())
 		case n < 9:
-			c.remove(pick(g, c.names...))
+			c.remove(c.some())
 		default:
 			c.watch()
 		}
@@ -204,7 +211,7 @@ func (g *gen) applies() {
 	}
 	c := g.cast(k, "a", "b")
 	for range 16 {
-		name := pick(g, c.names...)
+		name := c.some()
 		switch n := g.r.IntN(10); {
 		case n < 6:
 			c.apply(name, pick(g, "one", "two", "three"), g.chance(30))
@@ -233,7 +240,7 @@ func (g *gen) deletions() {
 	c := g.cast(k, "a", "b")
 	c.watch()
 	for range 4 {
-		name := pick(g, c.names...)
+		name := c.free()
 		op := c.op("create", "POST", k.path())
 		obj := k.object(name)
 		if g.chance(60) {
@@ -244,6 +251,7 @@ func (g *gen) deletions() {
 		}
 		op.Type, op.Body = jsonType, asJSON(obj)
 		c.note(name, g.add(op))
+		c.there[name] = true
 		c.remove(name)
 		for range 1 + g.r.IntN(3) {
 			switch g.r.IntN(5) {

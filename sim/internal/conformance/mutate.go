@@ -2,6 +2,8 @@ package conformance
 
 import (
 	"encoding/json"
+	"fmt"
+	"maps"
 	"reflect"
 	"strings"
 
@@ -14,13 +16,28 @@ import (
 // edit is a merge patch that changes an object of the kind: one from the list, or one at random by the
 // kind's Go type.
 func (g *gen) edit(k *kind) map[string]any {
-	if k.change != nil {
+	switch n := g.r.IntN(100); {
+	case n < 35:
+		return g.calm()
+	case k.change != nil:
 		return k.change(g)
-	}
-	if k.Calm || len(k.Edits) > 0 && g.chance(55) {
+	case k.Calm || len(k.Edits) > 0 && n < 80:
 		return clone(pick(g, k.Edits...))
 	}
 	return g.change(k, "")
+}
+
+// calm is a change that nobody objects to.
+func (g *gen) calm() map[string]any {
+	return map[string]any{"metadata": pick(g,
+		map[string]any{"labels": map[string]any{"x": pick(g, "y", "z", ""), "example.com/y": "v"}},
+		map[string]any{"labels": map[string]any{"app": nil}},
+		map[string]any{"annotations": map[string]any{"x": pick(g, "y", "z", "some more words"), "n": fmt.Sprint(g.r.IntN(4))}},
+		map[string]any{"annotations": nil},
+		map[string]any{"finalizers": []any{"example.com/" + pick(g, "a", "b")}},
+		map[string]any{"finalizers": nil},
+		map[string]any{"ownerReferences": []any{map[string]any{"apiVersion": "v1", "kind": "ConfigMap", "name": "o", "uid": "00000000-1111-4000-8000-000000000001"}}},
+	)}
 }
 
 // change sets a field at random, below the one that is named if any is.
@@ -217,6 +234,9 @@ func (g *gen) word(name string) string {
 
 // metadata is a change of metadata, most of them such as the server does not allow or ignores.
 func (g *gen) metadata() map[string]any {
+	if g.chance(50) {
+		return g.calm()
+	}
 	m := pick(g,
 		map[string]any{"labels": map[string]any{"x": pick(g, "y", "z")}},
 		map[string]any{"labels": map[string]any{"app": nil}},
@@ -276,9 +296,7 @@ func jsonFields(t reflect.Type) map[string]reflect.Type {
 		switch {
 		case name == "-" || !f.IsExported():
 		case name == "" && (strings.Contains(opts, "inline") || f.Anonymous) && ft.Kind() == reflect.Struct:
-			for k, v := range jsonFields(ft) {
-				out[k] = v
-			}
+			maps.Copy(out, jsonFields(ft))
 		case name != "":
 			out[name] = f.Type
 		}

@@ -31,7 +31,10 @@ type Op struct {
 	// patch Edit.
 	From int             `json:"from,omitempty"`
 	Edit json.RawMessage `json:"edit,omitempty"`
-	// As sends a JSON body as "yaml" or "protobuf", or slowly: "slow" is in pieces.
+	// Read is the path of an object that is read first, and of which the body is made as of From; where there is none
+	// Body is sent.
+	Read string `json:"read,omitempty"`
+	// As sends a JSON body as "yaml", "protobuf" or "cbor", or slowly: "slow" is in pieces.
 	As string `json:"as,omitempty"`
 	// Settle is the path of a collection that is listed first, so that a watch cache that may be behind
 	// is not.

@@ -119,6 +119,15 @@ func (d *side) do(ctx context.Context, i int, op *Op) error {
 			return err
 		}
 	}
+	if d.current = nil; op.Read != "" {
+		a, err := d.ask(ctx, &Op{Path: op.Read}, &d.binding)
+		if err != nil {
+			return err
+		}
+		if a.Code == http.StatusOK {
+			d.current = a
+		}
+	}
 	switch op.Do {
 	case Watch:
 		w, err := d.watch(ctx, op, &d.binding)

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"maps"
 	"mime"
 	"net/http"
 	"strings"
@@ -17,6 +16,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	kserializer "k8s.io/apimachinery/pkg/runtime/serializer"
+	cbor "k8s.io/apimachinery/pkg/runtime/serializer/cbor/direct"
 	"k8s.io/client-go/kubernetes/scheme"
 	"sigs.k8s.io/yaml"
 )
@@ -157,6 +157,8 @@ func decode(contentType string, body []byte) any {
 		}
 	case media == runtime.ContentTypeProtobuf:
 		return fromProtobuf(body)
+	case media == cborType:
+		return fromCBOR(body)
 	case media == "text/plain" && bytes.HasPrefix(body, []byte("{")):
 		return parse(body) // the list of OpenAPI documents is called that
 	}
@@ -191,6 +193,18 @@ func fromProtobuf(body []byte) any {
 	}
 	obj.GetObjectKind().SetGroupVersionKind(*gvk)
 	j, err := json.Marshal(obj)
+	if err != nil {
+		return nil
+	}
+	return parse(j)
+}
+
+func fromCBOR(body []byte) any {
+	var v any
+	if cbor.Unmarshal(body, &v) != nil {
+		return nil
+	}
+	j, err := json.Marshal(v)
 	if err != nil {
 		return nil
 	}
@@ -287,5 +301,5 @@ func (a *Answer) headers() map[string]string {
 			out[k] = strings.Join(v, "\n")
 		}
 	}
-	return maps.Clone(out)
+	return out
 }

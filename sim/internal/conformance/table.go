@@ -6,6 +6,7 @@ import (
 	"maps"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -34,10 +35,18 @@ func (t *Table) Add(s *Sequence, outcomes []*Outcome) {
 			t.note(s, o)
 			first = false
 		}
-		for by, value := range map[string]string{"area": o.Op.Area, "verb": o.Op.Verb, "kind": o.Op.Kind, "all": "all"} {
+		for by, value := range map[string]string{"area": o.Op.Area, "verb": o.Op.Verb, "kind": o.Op.Kind, "answer": code(o), "all": "all"} {
 			t.row(by, value).add(o)
 		}
 	}
+}
+
+// code is what the real server answered.
+func code(o *Outcome) string {
+	if o.Real == nil || o.Real.Code == 0 {
+		return "none"
+	}
+	return strconv.Itoa(o.Real.Code)
 }
 
 func (t *Table) row(by, value string) *Count {
@@ -119,7 +128,7 @@ func (t *Table) Markdown() string {
 	all := t.All()
 	fmt.Fprintf(&b, "Seed %d: %d operations in %d sequences, of which the real server refused %d; %d with a known difference, %d with one that is not explained.\n",
 		t.Seed, all.Operations, t.Sequences, all.Refused, all.Known, all.Unexplained)
-	for _, by := range []string{"area", "verb", "kind"} {
+	for _, by := range []string{"area", "verb", "answer", "kind"} {
 		fmt.Fprintf(&b, "\n| %s | operations | refused | known differences | unexplained |\n| --- | --: | --: | --: | --: |\n", by)
 		for _, v := range slices.Sorted(maps.Keys(t.rows[by])) {
 			c := t.rows[by][v]
