@@ -39,6 +39,7 @@ func (f *Latency) String() string {
 
 func parseLatency(f *fields) (Fault, error) {
 	l := &Latency{}
+	between := f.take("between")
 	for _, err := range []error{
 		f.selector("request", ParseCall, &l.Request),
 		f.word("watch", &l.Watch),
@@ -51,7 +52,6 @@ func parseLatency(f *fields) (Fault, error) {
 	if (l.Request != (Selector{})) == (l.Watch != "") {
 		return nil, f.errorAt(nil, "latency needs request or watch, and not both")
 	}
-	between := f.take("between")
 	if between == nil || between.Kind != yaml.SequenceNode || len(between.Content) != 2 {
 		return nil, f.errorAt(between, "latency needs between: [SHORTEST, LONGEST], such as [5ms, 200ms]")
 	}

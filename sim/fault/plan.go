@@ -145,10 +145,10 @@ func parseFault(file string, item *yaml.Node) (Fault, error) {
 		return nil, err
 	}
 	made, err := parse(f)
-	if err != nil {
-		return nil, err
+	if misspelt := f.rest(); misspelt != nil {
+		return nil, misspelt // else what is missing because of it would be named
 	}
-	return made, f.rest()
+	return made, err
 }
 
 func known() string {

@@ -112,6 +112,8 @@ func TestPlanErrors(t *testing.T) {
 		{"merge what", "faults:\n- merge: {watch: pods, from: \"ADDED a\"}", "p.yaml:2: merge needs from and to"},
 		{"no body", "faults:\n- hold", "p.yaml:2: a fault has one kind"},
 		{"two kinds", "faults:\n- hold: {watch: a}\n  latency: {}", "p.yaml:2: a fault has one kind"},
+		{"misspelt, and so missing", "faults:\n- crash:\n    after: CREATE pods\n    proces: operator", `p.yaml:4: crash has no "proces"; it has `},
+		{"nothing misspelt", "faults:\n- latency: {between: [1s, 2s]}", "p.yaml:2: latency needs request or watch"},
 		{"unknown field", "faults:\n- hold: {watch: a, form: b}", `p.yaml:2: hold has no "form"`},
 		{"alias", "faults:\n- hold: &x {watch: a}\n- hold: *x", "p.yaml:3: hold is written as"},
 		{"hold what", "faults:\n- hold: {client: a}", "p.yaml:2: hold needs watch"},
