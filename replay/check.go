@@ -2,7 +2,6 @@ package replay
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -237,5 +236,3 @@ func (c *Checked) Same() error {
 	}
 	return cli.ErrFindings
 }
-
-var errWorkerEnded = errors.New("a process that played runs ended before its time")

@@ -31,16 +31,16 @@ func NewConsole(in io.Reader, out io.Writer, signal <-chan os.Signal) *Console {
 
 // Stand is a Stander.
 func (c *Console) Stand(ctx context.Context, s *Standing) (Go, error) {
-	p := &printer{w: c.out}
-	p.line("before step %d at %s, %s after the operator's first call: %s", s.Step, s.Time.Format("15:04:05.000000000"), s.Elapsed, s.What)
+	p := newPrinter(c.out)
+	p.Line("before step %d at %s, %s after the operator's first call: %s", s.Step, s.Time.Format("15:04:05.000000000"), s.Elapsed, s.What)
 	for _, g := range s.Processes {
-		p.line("  %s: dlv attach %d", g.Name, g.Pid)
+		p.Line("  %s: dlv attach %d", g.Name, g.Pid)
 	}
-	p.line("  kubectl --kubeconfig %s get …", quoted(s.Kubeconfig))
+	p.Line("  kubectl --kubeconfig %s get …", quoted(s.Kubeconfig))
 	for {
-		p.line("Enter: to the next break; s: one step; c: to the end")
-		if p.err != nil {
-			return GoToEnd, p.err
+		p.Line("Enter: to the next break; s: one step; c: to the end")
+		if p.Err != nil {
+			return GoToEnd, p.Err
 		}
 		select {
 		case <-ctx.Done():
@@ -56,7 +56,7 @@ func (c *Console) Stand(ctx context.Context, s *Standing) (Go, error) {
 			case line == "s":
 				return GoStep, nil
 			}
-			p.line("%s", fmt.Sprintf("%q is none of them", line))
+			p.Line("%s", fmt.Sprintf("%q is none of them", line))
 		}
 	}
 }

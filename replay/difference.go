@@ -207,39 +207,39 @@ func short1(s string) string {
 
 // Text prints the difference for a person.
 func (d *Difference) Text(w io.Writer) error {
-	p := &printer{w: w}
-	p.line("the runs part at row %d", d.Seq)
+	p := newPrinter(w)
+	p.Line("the runs part at row %d", d.Seq)
 	for _, c := range d.Columns {
-		p.line("  %s: %q in the first run, %q in the other", c.Column, c.A, c.B)
+		p.Line("  %s: %q in the first run, %q in the other", c.Column, c.A, c.B)
 	}
 	for _, s := range []struct {
 		name string
 		rows []string
 	}{{"first run", d.A}, {"other run", d.B}} {
-		p.line("%s:", s.name)
+		p.Line("%s:", s.name)
 		for _, l := range s.rows {
-			p.line("  %s", l)
+			p.Line("  %s", l)
 		}
 	}
-	return p.err
+	return p.Err
 }
 
 // Text prints the check for a person.
 func (c *Checked) Text(w io.Writer) error {
-	p := &printer{w: w}
+	p := newPrinter(w)
 	where := "one process"
 	if c.Processes > 1 {
 		where = fmt.Sprintf("%d processes", c.Processes)
 	}
-	p.line("%d of %d runs identical, %s (in %s, %s)", c.Identical, c.Runs, c.First.Hash, where, short(c.Took))
+	p.Line("%d of %d runs identical, %s (in %s, %s)", c.Identical, c.Runs, c.First.Hash, where, short(c.Took))
 	for _, r := range c.First.Reasons {
-		p.line("not deterministic: %s", r)
+		p.Line("not deterministic: %s", r)
 	}
 	for _, u := range c.Unlike {
-		p.line("run %d is not like the first: %s, %s", u.Run, u.RunDir, u.Hash)
+		p.Line("run %d is not like the first: %s, %s", u.Run, u.RunDir, u.Hash)
 	}
-	if p.err == nil && c.Difference != nil {
-		p.err = c.Difference.Text(w)
+	if p.Err == nil && c.Difference != nil {
+		p.Err = c.Difference.Text(w)
 	}
-	return p.err
+	return p.Err
 }

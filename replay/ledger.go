@@ -2,7 +2,6 @@ package replay
 
 import (
 	"slices"
-	"strings"
 	"sync"
 
 	"github.com/opreplay/opreplay/sim/actor"
@@ -23,15 +22,15 @@ type ledger struct {
 	refs    map[string]actor.Ref
 	agents  map[string][]string // by process
 	steps   int64
-	garbage *collector        // nil: nobody collects it
-	last    map[string]string // what each process wrote last
-	changed chan struct{}     // closed, and made anew, by each write of the operator
+	garbage *collector            // nil: nobody collects it
+	last    map[string]*LastWords // of each process
+	changed chan struct{}         // closed, and made anew, by each write of the operator
 }
 
 func newLedger(out traces.Appender, processes ...string) *ledger {
 	return &ledger{
 		out: out, processes: processes, made: map[string]int{}, refs: map[string]actor.Ref{}, changed: make(chan struct{}),
-		calls: map[string]int{}, agents: map[string][]string{}, last: map[string]string{},
+		calls: map[string]int{}, agents: map[string][]string{}, last: map[string]*LastWords{},
 	}
 }
 
@@ -53,24 +52,25 @@ func (l *ledger) Append(r traces.Record) error {
 	return l.out.Append(r)
 }
 
-// said remembers the last line that a process wrote; of a panic the first, which says why.
+// said remembers what a process says.
 func (l *ledger) said(r *traces.Log) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if strings.TrimSpace(r.Message) == "" || strings.HasPrefix(l.last[r.Process], "panic: ") {
-		return
+	if l.last[r.Process] == nil {
+		l.last[r.Process] = &LastWords{}
 	}
-	l.last[r.Process] = r.Message
-	if r.Fields != "" {
-		l.last[r.Process] += " " + r.Fields
-	}
+	kept := *r // once appended it is not ours any more
+	l.last[r.Process].Hear(&kept)
 }
 
-// lastWords is what a process wrote last.
+// lastWords are those of a process; "" if it said nothing.
 func (l *ledger) lastWords(process string) string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.last[process]
+	if w := l.last[process]; w != nil {
+		return w.String()
+	}
+	return ""
 }
 
 func (l *ledger) event(w *traces.WatchEvent) {

@@ -180,19 +180,27 @@ func TestFailedRun(t *testing.T) {
 	if _, err := Run(context.Background(), o); cli.ExitCode(err) != cli.ExitUsage {
 		t.Errorf("a folder with something else in it: %v", err)
 	}
-	if _, err := os.Stat(other); err != nil {
-		t.Error(err)
+	for _, file := range []string{other, filepath.Join(o.Out, traces.ManifestName), filepath.Join(o.Out, PlanFile)} {
+		if _, err := os.Stat(file); err != nil {
+			t.Errorf("refused, and taken away: %v", err)
+		}
 	}
 }
 
-func mustFaults(t *testing.T, lines ...string) (all []fault.Fault) {
-	t.Helper()
-	for _, l := range lines {
-		f, err := fault.ParseFault(l)
-		if err != nil {
-			t.Fatal(err)
-		}
-		all = append(all, f)
+// TestAnotherOperator: a run that makes none of the recorded writes says so, and one that is as recorded does not.
+func TestAnotherOperator(t *testing.T) {
+	needVirtual(t)
+	note := func(r *Result) bool {
+		return slices.ContainsFunc(r.Notes, func(n string) bool {
+			return strings.Contains(n, "was made again") && strings.Contains(n, "the operator that was recorded?")
+		})
 	}
-	return all
+	k := caseTask(t, "statusloop")
+	if r, _ := k.run(t); note(r) {
+		t.Errorf("the operator itself: %q", r.Notes)
+	}
+	k.Operators[0].Command = []string{zooOperator(t, "halfcreate")}
+	if r, _ := k.run(t, func(o *Options) { o.Operators[0].Identity.Process = "statusloop" }); !note(r) {
+		t.Errorf("another one: %q", r.Notes)
+	}
 }

@@ -45,11 +45,11 @@ func ReadPast(ctx context.Context, t *traces.Trace, at string) (*Past, error) {
 	p := &Past{Time: m.time}
 	newest := map[actor.Ref]*version{}
 	for _, o := range h.objects {
+		p.Seq = max(p.Seq, o.seen(m))
 		v := o.at(m)
 		if v == nil || o.ref.Group == "apiregistration.k8s.io" {
 			continue
 		}
-		p.Seq = max(p.Seq, v.seq)
 		if old := newest[o.ref]; old == nil || old.rv < v.rv {
 			newest[o.ref] = v
 		}
@@ -134,6 +134,19 @@ func (m moment) passed(v *version) bool {
 		return v.seq <= m.seq
 	}
 	return v.ts <= m.time.UnixNano()
+}
+
+// seen is the last row about the object that had been written by the moment, that of its end included; 0: none.
+func (o *object) seen(m moment) (seq int64) {
+	for _, v := range o.versions {
+		if m.passed(v) {
+			seq = max(seq, v.seq)
+		}
+	}
+	if o.gone != nil && m.passed(o.gone) {
+		seq = max(seq, o.gone.seq)
+	}
+	return seq
 }
 
 // at is the object's version at the moment; nil when it was not there.

@@ -63,6 +63,7 @@ func pastTrace(t *testing.T) *traces.Trace {
 
 func TestReadPast(t *testing.T) {
 	trace := pastTrace(t)
+	seqs := map[string]int64{"1": 1, "4": 4, "1s": 2, "3500ms": 4, "": 7} // 3.5 s: the end of b is the last row, 1 s: c and d are listed later
 	for at, want := range map[string][]string{
 		"1":                    {"a 10", "c 5"},
 		"2":                    {"a 10", "b 11", "c 5"},
@@ -92,6 +93,9 @@ func TestReadPast(t *testing.T) {
 		slices.Sort(got)
 		if !slices.Equal(got, want) {
 			t.Errorf("--at %q: %q, want %q", at, got, want)
+		}
+		if seq, ok := seqs[at]; ok && past.Seq != seq {
+			t.Errorf("--at %q: row %d, want %d", at, past.Seq, seq)
 		}
 	}
 	for _, at := range []string{"0", "8", "-1s", "7s", "2025-01-01T00:00:00Z", "soon"} {

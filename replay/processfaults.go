@@ -26,11 +26,11 @@ func checkPlan(o *Options, ops anyOf) error {
 			return cli.Usagef("plan: %s: no process of this run is called %s; there is %s", f, p, strings.Join(names, ", "))
 		}
 	}
-	return nil
+	return checkNames(o.Plan, o.Trace.Manifest().Resources)
 }
 
-// skips is by how much a plan moves the clock on.
-func skips(p *fault.Plan) (sum time.Duration) {
+// Skips is by how much a plan moves the clock on.
+func Skips(p *fault.Plan) (sum time.Duration) {
 	for _, f := range p.Faults {
 		if s, ok := f.(*fault.Skip); ok {
 			sum += s.Clock

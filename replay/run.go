@@ -172,14 +172,20 @@ func reclaim(dir string) error {
 	if err != nil {
 		return err
 	}
+	if slices.ContainsFunc(entries, func(e os.DirEntry) bool { return !ofRun(e.Name()) }) {
+		return nil // nor is anything taken away then
+	}
 	for _, e := range entries {
-		if name := e.Name(); name == traces.ManifestName || name == PlanFile || strings.HasSuffix(name, ".parquet") {
-			if err := os.Remove(filepath.Join(dir, name)); err != nil {
-				return err
-			}
+		if err := os.Remove(filepath.Join(dir, e.Name())); err != nil {
+			return err
 		}
 	}
 	return nil
+}
+
+// ofRun says whether a file of a run's folder is the run's.
+func ofRun(name string) bool {
+	return name == traces.ManifestName || name == PlanFile || strings.HasSuffix(name, ".parquet")
 }
 
 // keep has the run's rows go to OUT.
@@ -474,6 +480,9 @@ func (r *run) finish(result *Result, losses []traces.Loss) error {
 	result.Calls, _, result.Events = r.ledger.counts()
 	for i := range result.Operators {
 		result.Operators[i].Calls = r.ledger.callsOf(result.Operators[i].Name)
+	}
+	if d := result.Divergence; d.Recorded > 0 && d.Again == 0 && len(r.o.Plan.Faults) == 0 {
+		r.note(fmt.Sprintf("none of the %s was made again: is %s the operator that was recorded?", cli.Count(d.Recorded, "recorded write"), strings.Join(r.names(), ", ")))
 	}
 	result.Trace, result.RunDir = r.o.Trace.Dir(), r.o.Out
 	result.Notes, result.Clock = r.notes, r.o.Clock

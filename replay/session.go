@@ -122,7 +122,7 @@ func (s *Session) length() time.Duration {
 		return margin // it goes on as the wall clock does
 	}
 	waits := time.Duration(len(distinctWrites(s.script))) * max(s.o.Patience, 0)
-	return firstCall + s.o.span(s.script) + skips(s.o.Plan) + waits + s.o.Grace + s.o.Room + margin
+	return firstCall + s.o.span(s.script) + Skips(s.o.Plan) + waits + s.o.Grace + s.o.Room + margin
 }
 
 // play plays the recording once, into the folder OUT.

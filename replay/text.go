@@ -6,6 +6,8 @@ import (
 	"strings"
 	"text/tabwriter"
 	"time"
+
+	"github.com/opreplay/opreplay/internal/cli"
 )
 
 // maxRows bounds the table of targets; the JSON form has all.
@@ -13,14 +15,14 @@ const maxRows = 30
 
 // Text prints the result for a person.
 func (r *Result) Text(w io.Writer) error {
-	p := &printer{w: w}
+	p := newPrinter(w)
 	d := r.Divergence
-	p.line("%s ran %s against %s (recorded: %s); %d calls, %d watch events", r.names(), short(r.Took), r.Trace, short(r.Recorded), r.Calls, r.Events)
+	p.Line("%s ran %s against %s (recorded: %s); %d calls, %d watch events", r.names(), short(r.Took), r.Trace, short(r.Recorded), r.Calls, r.Events)
 	p.operators(r.Operators)
 	if d.Recorded == 0 {
-		p.line("the recording has no write of the operator's; it made %d here", d.Run)
+		p.Line("the recording has no write of the operator's; it made %d here", d.Run)
 	} else {
-		p.line("%d of %d recorded writes made again (%.1f %%), %d of them with equal content; %d not made, %d new",
+		p.Line("%d of %d recorded writes made again (%.1f %%), %d of them with equal content; %d not made, %d new",
 			d.Again, d.Recorded, d.Percent(), d.Equal, d.Missing, d.New)
 	}
 	p.pair("repetitions", d.Repeated)
@@ -29,39 +31,39 @@ func (r *Result) Text(w io.Writer) error {
 	p.pair("refused", d.Refused)
 	p.pair("without an answer, so made or not", d.Unanswered)
 	p.targets(d)
-	p.line("outsiders: %d of %d recorded changes applied", r.Applied, r.Steps)
+	p.Line("outsiders: %d of %d recorded changes applied", r.Applied, r.Steps)
 	if r.NotReached > 0 {
-		p.line("  the run ended before %d of them", r.NotReached)
+		p.Line("  the run ended before %d of them", r.NotReached)
 	}
 	for _, s := range r.Skipped {
-		p.line("  %s", s)
+		p.Line("  %s", s)
 	}
 	for i, f := range r.Faults {
-		p.line("plan: fault %d struck %s: %s", i+1, times(f.Struck), f.Fault)
+		p.Line("plan: fault %d struck %s: %s", i+1, times(f.Struck), f.Fault)
 	}
 	for _, u := range r.Unmatched {
-		p.line("plan: %s", u)
+		p.Line("plan: %s", u)
 	}
 	for _, n := range r.Notes {
-		p.line("note: %s", n)
+		p.Line("note: %s", n)
 	}
 	p.clock(r)
-	p.line("trace of the run: %s", r.RunDir)
-	p.line("  opsim analyze %s", quoted(r.RunDir))
-	return p.err
+	p.Line("trace of the run: %s", r.RunDir)
+	p.Line("  opsim analyze %s", quoted(r.RunDir))
+	return p.Err
 }
 
 // clock says what the operator lived by, how fast, and whether the same comes of it again.
 func (p *printer) clock(r *Result) {
 	if r.Clock == ClockVirtual {
-		p.line("virtual time: %s in %s, %.0f times as fast as the clock (%d steps, %d system calls stopped)",
+		p.Line("virtual time: %s in %s, %.0f times as fast as the clock (%d steps, %d system calls stopped)",
 			short(r.Took), short(r.Wall), r.Speed, r.WorldSteps, r.Traps)
 	}
 	if r.Deterministic {
-		p.line("deterministic: the same trace, operator, plan and seed give the same run, %s", r.Hash)
+		p.Line("deterministic: the same trace, operator, plan and seed give the same run, %s", r.Hash)
 		return
 	}
-	p.line("not deterministic: %s", strings.Join(r.Reasons, "; "))
+	p.Line("not deterministic: %s", strings.Join(r.Reasons, "; "))
 }
 
 func (r *Result) names() string {
@@ -77,31 +79,25 @@ func (p *printer) operators(all []OperatorResult) {
 	for i := range all {
 		op := &all[i]
 		if i == 0 || op.KnownBy != all[i-1].KnownBy {
-			p.line("the operator's recorded calls are known %s", op.KnownBy)
+			p.Line("the operator's recorded calls are known %s", op.KnownBy)
 		}
 		if len(all) > 1 {
-			p.line("  %s: %d calls", op.Name, op.Calls)
+			p.Line("  %s: %d calls", op.Name, op.Calls)
 		}
 		if op.ExitEarly {
-			p.line("  %s ended by itself: %s", op.Name, op.Exit)
+			p.Line("  %s ended by itself: %s", op.Name, op.Exit)
 		}
 	}
 }
 
-type printer struct {
-	w   io.Writer
-	err error
-}
+// printer prints the parts of a result.
+type printer struct{ cli.Printer }
 
-func (p *printer) line(format string, args ...any) {
-	if p.err == nil {
-		_, p.err = fmt.Fprintf(p.w, format+"\n", args...)
-	}
-}
+func newPrinter(w io.Writer) *printer { return &printer{cli.Printer{W: w}} }
 
 func (p *printer) pair(what string, n Pair) {
 	if n != (Pair{}) {
-		p.line("  %s: %d recorded, %d here", what, n.Recorded, n.Run)
+		p.Line("  %s: %d recorded, %d here", what, n.Recorded, n.Run)
 	}
 }
 
@@ -113,10 +109,10 @@ func (p *printer) targets(d *Divergence) {
 			rows = append(rows, t)
 		}
 	}
-	if len(rows) == 0 || p.err != nil {
+	if len(rows) == 0 || p.Err != nil {
 		return
 	}
-	tw := tabwriter.NewWriter(p.w, 0, 0, 2, ' ', 0)
+	tw := tabwriter.NewWriter(p.W, 0, 0, 2, ' ', 0)
 	_, _ = fmt.Fprintln(tw, "  RECORDED\tHERE\tEQUAL\tWRITE\tWHICH")
 	for i, t := range rows {
 		if i == maxRows {
@@ -125,7 +121,7 @@ func (p *printer) targets(d *Divergence) {
 		}
 		_, _ = fmt.Fprintf(tw, "  %d\t%d\t%d\t%s\t%s\n", t.Recorded, t.Run, t.Equal, t.String(), which(t))
 	}
-	p.err = tw.Flush()
+	p.Err = tw.Flush()
 }
 
 // which names the rows behind a difference.

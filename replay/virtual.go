@@ -61,7 +61,9 @@ func (r *run) playVirtual(ctx context.Context) (result *Result, err error) {
 	r.server = g.server
 	r.note(g.note)
 	v := &virtualRun{run: r, ctx: ctx, processes: map[string]*guest{}, observed: map[string]bool{}}
-	r.said = func(kind, subject, rule string) { v.say("", kind, subject, rule) }
+	if v.o.Steps != nil {
+		r.said = func(kind, subject, rule string) { v.say("", kind, subject, rule) }
+	}
 	v.net = &cluster.Network{Server: v.server, Client: v.client, Refused: v.refused}
 	v.sup, err = virtual.New(virtual.Options{Seed: r.o.Plan.Seed, Start: r.begin, Network: v.net, Picker: r.o.picker()})
 	if err != nil {
@@ -153,7 +155,9 @@ func (v *virtualRun) decided(s sim.Step) error {
 		Head: traces.Head{TS: s.At}, Step: v.ledger.step(), Kind: s.Kind, Subject: s.Subject,
 		Choice: int32(s.Choice), Of: int32(s.Of), Rule: s.Rule,
 	})
-	v.say(strconv.FormatInt(s.N, 10), s.Kind, v.stepText(&s), s.Rule)
+	if v.o.Steps != nil {
+		v.say(strconv.FormatInt(s.N, 10), s.Kind, v.stepText(&s), s.Rule)
+	}
 	if err == nil && v.first != 0 {
 		v.stage.look()
 		v.collect()
@@ -171,9 +175,6 @@ func (v *virtualRun) stepText(s *sim.Step) string {
 
 // say prints a step, or what else the run decides, which has no number.
 func (v *virtualRun) say(n, kind, subject, rule string) {
-	if v.o.Steps == nil {
-		return
-	}
 	if rule != "" {
 		subject += "  by " + rule
 	}

@@ -8,7 +8,6 @@ import (
 	"github.com/opreplay/opreplay/analysis"
 	"github.com/opreplay/opreplay/analysis/report"
 	"github.com/opreplay/opreplay/internal/cli"
-	"github.com/opreplay/opreplay/traces"
 )
 
 func newAnalyzeCmd() *cobra.Command {
@@ -62,12 +61,11 @@ Exit code 1 means that there are findings, 0 that there are none.`,
 }
 
 func analyze(cmd *cobra.Command, dir string, o analysis.Options) (*analysis.Result, error) {
-	trace, err := traces.Open(dir)
+	trace, err := openTrace(cmd, dir)
 	if err != nil {
 		return nil, err
 	}
 	defer func() { _ = trace.Close() }()
-	warnUnclosed(cmd, trace)
 	progress := cli.NewProgress(cmd.ErrOrStderr())
 	o.Progress = func(n int64) { progress.Set("analyzing %s: %d records", dir, n) }
 	result, err := analysis.Analyze(cmd.Context(), trace, o)

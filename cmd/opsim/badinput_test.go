@@ -61,6 +61,7 @@ func TestBadUsage(t *testing.T) {
 		{"explore, negative time", []string{"explore", trace, "--operator", "true", "--time", "-1s"}, []string{"--time -1s"}},
 		{"explore, negative settle", []string{"explore", trace, "--operator", "true", "--settle", "-1s"}, []string{"--settle -1s"}},
 		{"explore, negative bound", []string{"explore", trace, "--operator", "true", "--bound", "-1s"}, []string{"--bound -1s"}},
+		{"explore, cases where something is", []string{"explore", trace, "--operator", "true", "--keep", filepath.Dir(badPlan)}, []string{"--keep", filepath.Dir(badPlan)}},
 		{"explore, nothing to run", []string{"explore", trace, "--operator", "true", "--budget", "0"}, []string{"--budget 0"}},
 		{"shrink, nothing to run", []string{"shrink", trace, "--runs", "-1"}, []string{"--runs -1"}},
 		{"replay, a check of one run", replay("--check", "1"), []string{"--check 1"}},
@@ -117,6 +118,11 @@ func TestUnclosedTrace(t *testing.T) {
 	got := clitest.Run(t, "analyze", dir)
 	if got.Code != 0 || !strings.Contains(got.Stderr, "was not closed in order") {
 		t.Errorf("analyze: code %d, %q", got.Code, got.Stderr)
+	}
+	for _, args := range [][]string{{"explore", dir, "--operator", "true"}, {"export", dir}, {"shrink", dir}} {
+		if got := clitest.Run(t, args...); !strings.Contains(got.Stderr, "was not closed in order") {
+			t.Errorf("%s: code %d, %q", args[0], got.Code, got.Stderr)
+		}
 	}
 	got = clitest.Run(t, "replay", dir, "--operator", "true", "--out", filepath.Join(t.TempDir(), "run.optrace"))
 	if !strings.Contains(got.Stderr, "was not closed in order") {

@@ -1,18 +1,24 @@
 package main
 
 import (
+	"bytes"
 	"encoding/json"
+	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/joshdk/go-junit"
 
 	"github.com/opreplay/opreplay/internal/clitest"
+	"github.com/opreplay/opreplay/replay"
 	"github.com/opreplay/opreplay/replay/cases"
+	"github.com/opreplay/opreplay/replay/trial"
 	"github.com/opreplay/opreplay/replay/verify"
+	"github.com/opreplay/opreplay/sim/fault"
 	"github.com/opreplay/opreplay/sim/process/virtual"
 )
 
@@ -99,7 +105,66 @@ func TestBadCases(t *testing.T) {
 		t.Run(strings.Join(c.args[:1], " ")+" "+c.mentions[0], func(t *testing.T) { clitest.Refuses(t, c.args, c.mentions...) })
 	}
 	// A recording that is not there is found out by the run, which the report tells of.
-	if got := clitest.Run(t, "test", dir); got.Code != 3 || !strings.Contains(got.Stdout, "ERROR") || !strings.Contains(got.Stderr, "1 of 1 cases could not be run") {
+	if got := clitest.Run(t, "test", dir); got.Code != 3 || !strings.Contains(got.Stdout, "ERROR") || !strings.Contains(got.Stderr, "1 of 1 case could not be run") {
 		t.Errorf("a recording that is not there: %+v", got)
 	}
+}
+
+// verify takes a folder of cases, and shrink says in JSON too that there is nothing to shrink.
+func TestVerifyFolderAndShrinkNothing(t *testing.T) {
+	dir, program := pair(t)
+	here := t.TempDir()
+	got := runIn(t, here, "verify", dir, "--operator", "halfcreate="+program, "--budget", "2", "--workers", "1", "-o", "json")
+	var all []verify.Result
+	if err := json.Unmarshal([]byte(got.Stdout), &all); err != nil || got.Code != 1 || len(all) != 2 {
+		t.Fatalf("code %d, %v\n%s%s", got.Code, err, got.Stdout, got.Stderr)
+	}
+	if all[0].Case != "faulty" || all[0].Verdict != verify.Broken || all[1].Case != "fixed" {
+		t.Errorf("%+v", all)
+	}
+	if plans, err := filepath.Glob(filepath.Join(here, "*-still.yaml")); err != nil || len(plans) != 2 {
+		t.Errorf("plans %q, %v", plans, err)
+	}
+	clitest.Refuses(t, []string{"verify", dir, "--operator", "other=" + program}, "other=", "no case")
+
+	// The run's paths are relative to here; shrink finds them from elsewhere, by the folder that the run is in.
+	if err := errors.Join(os.Symlink(dir+".optrace", filepath.Join(here, "t.optrace")), os.Symlink(program, filepath.Join(here, "halfcreate"))); err != nil {
+		t.Fatal(err)
+	}
+	if got := runIn(t, here, "replay", "t.optrace", "--operator", "./halfcreate", "--live", "--out", "run.optrace"); got.Code != 0 {
+		t.Fatalf("replay: %+v", got)
+	}
+	got = clitest.Run(t, "shrink", filepath.Join(here, "run.optrace"), "-o", "json")
+	var fine struct{ Alarms []trial.Alarm }
+	if err := json.Unmarshal([]byte(got.Stdout), &fine); err != nil || got.Code != 0 || fine.Alarms == nil || len(fine.Alarms) != 0 {
+		t.Errorf("code %d, %v\n%s%s", got.Code, err, got.Stdout, got.Stderr)
+	}
+}
+
+// The command that shows a try again says all that the try's run had.
+func TestCommandSeesItAgain(t *testing.T) {
+	f := trialFlags{settle: 30 * time.Second}
+	f.replay = replayFlags{operators: []string{"./m --x"}, inCluster: "true", rbac: true, env: []string{"A=b c"}}
+	start := time.Date(2026, time.January, 2, 3, 4, 5, 600, time.UTC)
+	got := f.command("t.optrace")(trial.Again{
+		Try:   trial.Try{Plan: &fault.Plan{Seed: 7}, Threads: replay.ThreadsSeeded, Procs: 2, Replicas: 2, Without: []int64{3, 9}},
+		Names: []string{"m"}, Start: start, More: time.Minute, Plan: "p.yaml",
+	})
+	const want = `opsim replay t.optrace --operator 'm=./m --x' --operator 'm-2=./m --x' --env 'A=b c' --start 2026-01-02T03:04:05.0000006Z ` +
+		`--env GOMAXPROCS=2 --threads seeded --without 3,9 --in-cluster=true --rbac --patience 0s --live --settle 1m30s --plan p.yaml`
+	if got != want {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
+}
+
+// runIn runs opsim in a folder.
+func runIn(t *testing.T, dir string, args ...string) clitest.Result {
+	t.Helper()
+	cmd := clitest.Command(t, args...)
+	var stdout, stderr bytes.Buffer
+	cmd.Dir, cmd.Stdout, cmd.Stderr = dir, &stdout, &stderr
+	if err := cmd.Run(); err != nil && cmd.ProcessState == nil {
+		t.Fatal(err)
+	}
+	return clitest.Result{Code: cmd.ProcessState.ExitCode(), Stdout: stdout.String(), Stderr: stderr.String()}
 }

@@ -14,9 +14,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/opreplay/opreplay/internal/cli"
+	"github.com/opreplay/opreplay/replay"
 	"github.com/opreplay/opreplay/replay/explore"
 	"github.com/opreplay/opreplay/replay/trial"
-	"github.com/opreplay/opreplay/traces"
 )
 
 // exploreFlags are the flags of opsim explore.
@@ -43,6 +43,7 @@ func (f *trialFlags) add(cmd *cobra.Command) {
 	fl.StringArrayVar(&r.operators, "operator", nil, "the operator's command, or NAME=COMMAND; several run in one world")
 	fl.Uint64Var(&r.seed, "seed", 0, "seed of the unaltered run; that of chance follows from it")
 	fl.StringVar(&r.start, "start", "", "the runs' first moment, as 2026-01-31T12:00:00Z (default: that of the recorded operator's first call)")
+	fl.BoolVar(&r.rbac, "rbac", false, "let an operator that was recorded as a service account do what the recorded roles allow it, and no more")
 	fl.StringVar(&r.inCluster, "in-cluster", "auto", "let the operator find the API server as a pod does: true, false, or auto (see opsim replay)")
 	fl.Lookup("in-cluster").NoOptDefVal = "true"
 	fl.StringArrayVar(&r.env, "env", nil, "KEY=VALUE for the operator's environment; may come several times")
@@ -55,8 +56,18 @@ func (f *trialFlags) add(cmd *cobra.Command) {
 	fl.DurationVar(&f.bound, "bound", trial.DefaultBound, "how much more a run is given whose end is not that of the unaltered run")
 }
 
-func (f *trialFlags) options(dir string) (o trial.Options, err error) {
-	o.Settle, o.Bound = f.settle, f.bound
+func (f *trialFlags) options(cmd *cobra.Command, dir string) (o trial.Options, err error) {
+	for _, d := range []struct {
+		flag  string
+		value time.Duration
+		into  *time.Duration
+	}{{"settle", f.settle, &o.Settle}, {"bound", f.bound, &o.Bound}} {
+		if d.value < 0 {
+			return o, cli.Usagef("--%s %s: want a time that is not negative", d.flag, d.value)
+		}
+		// In Options 0 is the default; a nanosecond is as good as none.
+		*d.into = max(d.value, time.Nanosecond)
+	}
 	if o.Replay, err = f.replay.options(); err != nil {
 		return o, err
 	}
@@ -67,19 +78,22 @@ func (f *trialFlags) options(dir string) (o trial.Options, err error) {
 		}
 		o.Invariants = append(o.Invariants, all...)
 	}
-	o.Replay.Trace, err = traces.Open(dir)
+	o.Replay.Trace, err = openTrace(cmd, dir)
 	return o, err
 }
 
 // command is the opsim replay that shows a try again.
-func (f *trialFlags) command(dir string) func(trial.Try, []string, string) string {
-	return func(t trial.Try, names []string, plan string) string {
+func (f *trialFlags) command(dir string) func(trial.Again) string {
+	return func(a trial.Again) string {
 		words := []string{"opsim", "replay", dir}
-		r := &f.replay
+		r, t, start := &f.replay, &a.Try, f.replay.start
+		if !a.Start.IsZero() {
+			start = a.Start.Format(time.RFC3339Nano)
+		}
 		for i := 1; i <= max(t.Replicas, 1); i++ {
 			for n, op := range r.operators {
 				if t.Replicas > 1 { // their names, which the plan may use, are not those that replay would give
-					op = named(names[n], i, op)
+					op = named(a.Names[n], i, op)
 				}
 				words = append(words, "--operator", op)
 			}
@@ -88,7 +102,7 @@ func (f *trialFlags) command(dir string) func(trial.Try, []string, string) strin
 			words = append(words, "--env", kv)
 		}
 		for _, x := range []struct{ flag, value string }{
-			{"--start", r.start}, {"--process", r.process}, {"--user-agent", r.userAgent}, {"--service-account", r.serviceAccount}, {"--field-manager", r.manager},
+			{"--start", start}, {"--process", r.process}, {"--user-agent", r.userAgent}, {"--service-account", r.serviceAccount}, {"--field-manager", r.manager},
 		} {
 			if x.value != "" {
 				words = append(words, x.flag, x.value)
@@ -107,7 +121,16 @@ func (f *trialFlags) command(dir string) func(trial.Try, []string, string) strin
 			}
 			words = append(words, "--without", strings.Join(all, ","))
 		}
-		words = append(words, "--live", "--settle", f.settle.String(), "--plan", plan)
+		if r.inCluster != "" && r.inCluster != string(replay.InClusterAuto) {
+			words = append(words, "--in-cluster="+r.inCluster)
+		}
+		if r.rbac {
+			words = append(words, "--rbac")
+		}
+		if len(t.Plan.Faults) == 0 { // else it is so by itself
+			words = append(words, "--patience", "0s")
+		}
+		words = append(words, "--live", "--settle", (f.settle + a.More).String(), "--plan", a.Plan)
 		return shellWords(words)
 	}
 }
@@ -196,10 +219,6 @@ func (f *exploreFlags) check() error {
 		return cli.Usagef("--workers %d: want how many runs at a time, from 1, or 0 for one a processor", f.workers)
 	case f.time < 0:
 		return cli.Usagef("--time %s: want a time that is not negative", f.time)
-	case f.settle < 0:
-		return cli.Usagef("--settle %s: want a time that is not negative", f.settle)
-	case f.bound < 0:
-		return cli.Usagef("--bound %s: want a time that is not negative", f.bound)
 	}
 	return nil
 }
@@ -208,7 +227,7 @@ func (f *exploreFlags) run(cmd *cobra.Command, dir string) error {
 	if err := f.check(); err != nil {
 		return err
 	}
-	t, err := f.options(dir)
+	t, err := f.options(cmd, dir)
 	if err != nil {
 		return err
 	}

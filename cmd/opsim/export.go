@@ -11,7 +11,6 @@ import (
 
 	"github.com/opreplay/opreplay/analysis/report/export"
 	"github.com/opreplay/opreplay/internal/cli"
-	"github.com/opreplay/opreplay/traces"
 )
 
 func newExportCmd() *cobra.Command {
@@ -32,7 +31,7 @@ recording, with labels controller, key (namespace/name) and process for the reco
 			if to != "pprof" {
 				return cli.Usagef("--to %s: want pprof", to)
 			}
-			t, err := traces.Open(args[0])
+			t, err := openTrace(cmd, args[0])
 			if err != nil {
 				return err
 			}

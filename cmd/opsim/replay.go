@@ -124,13 +124,10 @@ func (f *replayFlags) run(cmd *cobra.Command, dir string) error {
 	if err != nil {
 		return err
 	}
-	if o.Trace, err = traces.Open(dir); err != nil {
+	if o.Trace, err = openTrace(cmd, dir); err != nil {
 		return err
 	}
 	defer func() { _ = o.Trace.Close() }()
-	if !f.worker {
-		warnUnclosed(cmd, o.Trace)
-	}
 	if f.worker {
 		return replay.Serve(cmd.Context(), o, cmd.InOrStdin(), cmd.OutOrStdout())
 	}
@@ -294,6 +291,18 @@ func (f *replayFlags) times(o *replay.Options) error {
 		return cli.Usagef("--check %d: want at least 2 runs to compare", f.check)
 	}
 	return nil
+}
+
+// openTrace opens a trace, and warns of one that may lack its end, unless it is for a process that opsim itself has started.
+func openTrace(cmd *cobra.Command, dir string) (*traces.Trace, error) {
+	t, err := traces.Open(dir)
+	if err != nil {
+		return nil, err
+	}
+	if w := cmd.Flags().Lookup("worker"); w == nil || !w.Changed {
+		warnUnclosed(cmd, t)
+	}
+	return t, nil
 }
 
 // warnUnclosed says that a trace may lack its end.

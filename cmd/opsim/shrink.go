@@ -9,6 +9,7 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -17,7 +18,6 @@ import (
 	"github.com/opreplay/opreplay/replay/shrink"
 	"github.com/opreplay/opreplay/replay/trial"
 	"github.com/opreplay/opreplay/sim/fault"
-	"github.com/opreplay/opreplay/traces"
 )
 
 // shrinkFlags are the flags of opsim shrink.
@@ -29,6 +29,7 @@ type shrinkFlags struct {
 	keepScript  bool
 	worker      bool
 	out, output string
+	started     time.Time // RUN's first moment
 }
 
 func newShrinkCmd() *cobra.Command {
@@ -41,8 +42,8 @@ can go while it still goes wrong in the same way: faults, what their parameters 
 made in the recording. Then it sets the steps of the failing run beside those of the unaltered one, around the first
 difference that matters.
 
-The recording, the operator's command, the plan and the seed are those of RUN's manifest; --operator names another
-binary. What is wrong with a run is judged as in 'opsim explore'.
+The recording, the operator's command, the plan, the seed and the start are those of RUN's manifest; --operator names
+another binary. Paths in it that lead nowhere from here are tried from the folder that RUN is in. What is wrong with a run is judged as in 'opsim explore'.
 
 Exit codes: 0 nothing is wrong with the run; 1 it was shrunk; 2 bad input; 3 the runs could not take place.`,
 		Example: `  opsim replay t.optrace --operator ./manager --plan big.yaml --live --out run.optrace
@@ -66,8 +67,8 @@ Exit codes: 0 nothing is wrong with the run; 1 it was shrunk; 2 bad input; 3 the
 	return cmd
 }
 
-// found is what shrink prints as JSON.
-type found struct {
+// shrunk is what shrink prints as JSON.
+type shrunk struct {
 	*shrink.Small
 	Story   *shrink.Story `json:"story"`
 	File    string        `json:"file"`
@@ -78,15 +79,19 @@ func (f *shrinkFlags) run(cmd *cobra.Command, dir string) error {
 	if f.most < 1 {
 		return cli.Usagef("--runs %d: want how many runs to make at most, from 1", f.most)
 	}
-	t, source, err := f.of(dir)
+	t, source, err := f.of(cmd, dir)
 	if err != nil {
 		return err
 	}
-	o, err := f.options(source)
+	o, err := f.options(cmd, source)
 	if err != nil {
 		return err
 	}
 	defer func() { _ = o.Replay.Trace.Close() }()
+	o.Replay.Plan = t.Plan
+	if o.Replay.Start.IsZero() {
+		o.Replay.Start = f.started
+	}
 	if f.worker {
 		return trial.Serve(cmd.Context(), o, cmd.InOrStdin(), cmd.OutOrStdout())
 	}
@@ -106,8 +111,8 @@ func (f *shrinkFlags) run(cmd *cobra.Command, dir string) error {
 	case out.Verdict == trial.Failed:
 		return cli.CannotRun(fmt.Errorf("the plan cannot be run: %s", out.Error))
 	case len(out.Alarms) == 0:
-		_, err := fmt.Fprintln(cmd.OutOrStdout(), "nothing is wrong with this run: it ends as the unaltered one does")
-		return err
+		progress.Done()
+		return f.fine(cmd, t)
 	case f.alarm < 1 || f.alarm > len(out.Alarms):
 		return cli.Usagef("--alarm %d: there are %d", f.alarm, len(out.Alarms))
 	}
@@ -116,12 +121,12 @@ func (f *shrinkFlags) run(cmd *cobra.Command, dir string) error {
 		return err
 	}
 	progress.Done()
-	return f.print(cmd, dir, source, runner.Session().Names(), small)
+	return f.print(cmd, dir, source, runner, small)
 }
 
 // of is the run as a try, and the recording that it is of.
-func (f *shrinkFlags) of(dir string) (t trial.Try, source string, err error) {
-	run, err := traces.Open(dir)
+func (f *shrinkFlags) of(cmd *cobra.Command, dir string) (t trial.Try, source string, err error) {
+	run, err := openTrace(cmd, dir)
 	if err != nil {
 		return t, "", err
 	}
@@ -139,13 +144,47 @@ func (f *shrinkFlags) of(dir string) (t trial.Try, source string, err error) {
 	}
 	if len(f.replay.operators) == 0 {
 		for _, op := range m.Operators {
-			f.replay.operators = append(f.replay.operators, op.Process+"="+shellWords(op.Command))
+			command := slices.Clone(op.Command)
+			if len(command) > 0 && filepath.Base(command[0]) != command[0] {
+				command[0] = found(dir, command[0])
+			}
+			f.replay.operators = append(f.replay.operators, op.Process+"="+shellWords(command))
 		}
 	}
-	return t, m.Run.Trace, nil
+	f.started = m.Run.Start
+	return t, found(dir, m.Run.Trace), nil
 }
 
-func (f *shrinkFlags) shrink(ctx context.Context, runner *trial.Runner, t trial.Try, alarm trial.Alarm, progress *cli.Progress) (*found, error) {
+// found is a path of a run's manifest, which was relative to where the run was made: as it is from here, or else from the
+// folder that the run is in.
+func found(run, path string) string {
+	if filepath.IsAbs(path) {
+		return path
+	}
+	if _, err := os.Stat(path); err == nil {
+		return path
+	}
+	if beside := filepath.Join(filepath.Dir(filepath.Clean(run)), path); beside != path {
+		if _, err := os.Stat(beside); err == nil {
+			return beside
+		}
+	}
+	return path
+}
+
+// fine says that there is nothing to shrink.
+func (f *shrinkFlags) fine(cmd *cobra.Command, t trial.Try) error {
+	if f.output == "json" {
+		return cli.WriteJSON(cmd.OutOrStdout(), struct {
+			Try    trial.Try     `json:"try"`
+			Alarms []trial.Alarm `json:"alarms"`
+		}{t, []trial.Alarm{}})
+	}
+	_, err := fmt.Fprintln(cmd.OutOrStdout(), "nothing is wrong with this run: it ends as the unaltered one does")
+	return err
+}
+
+func (f *shrinkFlags) shrink(ctx context.Context, runner *trial.Runner, t trial.Try, alarm trial.Alarm, progress *cli.Progress) (*shrunk, error) {
 	self, err := os.Executable()
 	if err != nil {
 		return nil, cli.CannotRun(err)
@@ -157,7 +196,7 @@ func (f *shrinkFlags) shrink(ctx context.Context, runner *trial.Runner, t trial.
 		return nil, err
 	}
 	defer pool.Close()
-	r := &found{}
+	r := &shrunk{}
 	if r.Small, err = shrink.Shrink(ctx, pool, t, shrink.Options{Key: alarm.Key(), Most: f.most, KeepScript: f.keepScript, Progress: progress.Set}); err != nil {
 		return nil, err
 	}
@@ -166,14 +205,14 @@ func (f *shrinkFlags) shrink(ctx context.Context, runner *trial.Runner, t trial.
 	return r, err
 }
 
-func (f *shrinkFlags) print(cmd *cobra.Command, dir, source string, names []string, r *found) error {
+func (f *shrinkFlags) print(cmd *cobra.Command, dir, source string, runner *trial.Runner, r *shrunk) error {
 	if r.File = f.out; r.File == "" {
 		r.File = strings.TrimSuffix(filepath.Base(filepath.Clean(dir)), ".optrace") + "-small.yaml"
 	}
 	if err := os.WriteFile(r.File, []byte(r.Try.Plan.String()), 0o600); err != nil {
 		return cli.CannotRun(err)
 	}
-	r.Command = f.command(source)(r.Try, names, r.File)
+	r.Command = f.command(source)(runner.Again(r.Try, r.Story.More, r.File))
 	w := cmd.OutOrStdout()
 	if f.output == "json" {
 		if err := cli.WriteJSON(w, r); err != nil {
@@ -196,7 +235,7 @@ func (f *shrinkFlags) print(cmd *cobra.Command, dir, source string, names []stri
 	if !r.Done {
 		more = "; there may be a smaller one: --runs"
 	}
-	if _, err := fmt.Fprintf(w, "\nthe plan is in %s (%d runs%s); see it again:\n  %s\n", r.File, r.Runs, more, r.Command); err != nil {
+	if _, err := fmt.Fprintf(w, "\nthe plan is in %s (%s%s); see it again:\n  %s\n", r.File, cli.Count(r.Runs, "run"), more, r.Command); err != nil {
 		return err
 	}
 	return cli.ErrFindings

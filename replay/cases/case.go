@@ -30,7 +30,7 @@ type Case struct {
 	// About says in a line what it is about.
 	About string `yaml:"about,omitempty"`
 	// Operator is the command: the program and its arguments, {kubeconfig} for the kubeconfig's path. A program
-	// with a slash in it is looked for from where opsim is started.
+	// with a slash in it is looked for from the case's folder, and then from where opsim is started.
 	Operator []string `yaml:"operator,flow"`
 	Env      []string `yaml:"env,omitempty"`
 	// Trace is the recording's folder.
@@ -233,7 +233,8 @@ const (
 	planName  = "plan.yaml"
 )
 
-// Save writes a case into a new folder, with a copy of the recording.
+// Save writes a case into a new folder, with a copy of the recording. The operator's program, if it is one with a slash
+// in it, is found from here, and is written so that it is found from the case's folder.
 func (c *Case) Save(dir, trace string) error {
 	if err := os.MkdirAll(filepath.Dir(dir), 0o700); err != nil {
 		return cli.CannotRun(err)
@@ -242,7 +243,14 @@ func (c *Case) Save(dir, trace string) error {
 		return cli.Usagef("--keep: %w: name a folder that is not there yet", err)
 	}
 	kept := *c
-	kept.Dir, kept.Trace = dir, traceName
+	kept.Dir, kept.Trace, kept.Operator = dir, traceName, slices.Clone(c.Operator)
+	if p := c.Operator[0]; filepath.Base(p) != p && !filepath.IsAbs(p) {
+		rel, err := relative(dir, p)
+		if err != nil {
+			return cli.CannotRun(err)
+		}
+		kept.Operator[0] = rel
+	}
 	if err := copyTrace(trace, filepath.Join(dir, traceName)); err != nil {
 		return cli.CannotRun(err)
 	}
@@ -269,6 +277,19 @@ func (c *Case) Save(dir, trace string) error {
 		return fmt.Errorf("%s: %w", dir, err)
 	}
 	return cli.CannotRun(os.WriteFile(filepath.Join(dir, FileName), text.Bytes(), 0o600))
+}
+
+// relative is a path, relative to here, as it is from the folder DIR.
+func relative(dir, path string) (string, error) {
+	from, err := filepath.Abs(dir)
+	if err != nil {
+		return "", err
+	}
+	to, err := filepath.Abs(path)
+	if err != nil {
+		return "", err
+	}
+	return filepath.Rel(from, to)
 }
 
 // copyTrace copies a trace's folder, which has no folders in it.

@@ -30,6 +30,14 @@ func TestSavedIsLoaded(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	here, err := os.Getwd()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if p := filepath.Join(dir, got.Operator[0]); p != filepath.Join(here, "manager") {
+		t.Errorf("from the case's folder the program is %s", p)
+	}
+	got.Operator[0] = c.Operator[0]
 	want := *c
 	want.Dir, want.Name, want.Trace, want.Plan = dir, "one", "trace.optrace", Plan{File: "plan.yaml"}
 	if !reflect.DeepEqual(*got, want) {
@@ -47,6 +55,29 @@ func TestSavedIsLoaded(t *testing.T) {
 	}
 	if _, err := os.Stat(filepath.Join(got.TraceDir(), "manifest.json")); err != nil {
 		t.Errorf("the recording was not kept: %v", err)
+	}
+}
+
+// The program is found from the case's folder, wherever opsim is started, and where it is not there from here.
+func TestProgramOfCase(t *testing.T) {
+	dir := t.TempDir()
+	c := &Case{Dir: filepath.Join(dir, "cases", "one"), Operator: []string{"../../bin/manager", "--x"}}
+	if got := c.Command(nil); !reflect.DeepEqual(got, c.Operator) {
+		t.Errorf("where there is none: %q", got)
+	}
+	program := filepath.Join(dir, "bin", "manager")
+	if err := os.MkdirAll(filepath.Dir(program), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(program, nil, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if got := c.Command(nil); !reflect.DeepEqual(got, []string{program, "--x"}) {
+		t.Errorf("beside the cases: %q", got)
+	}
+	c.Operator[0] = "manager" // on the PATH
+	if got := c.Command(nil); got[0] != "manager" {
+		t.Errorf("without a slash: %q", got)
 	}
 }
 

@@ -3,7 +3,6 @@ package cases
 import (
 	"errors"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"strings"
 
@@ -45,6 +44,9 @@ func Find(paths []string) (all []*Case, err error) {
 	return all, nil
 }
 
+// Is says whether a folder is a case.
+func Is(dir string) bool { return isFile(filepath.Join(dir, FileName)) }
+
 // below are the folders of cases in PATH, or PATH if it is one.
 func below(path string) (dirs []string, err error) {
 	err = filepath.WalkDir(path, func(p string, entry fs.DirEntry, err error) error {
@@ -54,7 +56,7 @@ func below(path string) (dirs []string, err error) {
 		case entry.IsDir() && p != path && (strings.HasPrefix(entry.Name(), ".") || strings.HasSuffix(entry.Name(), ".optrace")):
 			return fs.SkipDir
 		case entry.IsDir():
-			if _, err := os.Stat(filepath.Join(p, FileName)); err == nil {
+			if Is(p) {
 				dirs = append(dirs, p)
 				return fs.SkipDir
 			}

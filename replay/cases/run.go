@@ -3,6 +3,7 @@ package cases
 import (
 	"context"
 	"fmt"
+	"os"
 	"path/filepath"
 	"slices"
 	"time"
@@ -39,10 +40,17 @@ type Result struct {
 	Took time.Duration `json:"tookNanoseconds"` // by the wall's clock
 }
 
-// Command is the operator's command, or that of the last of OTHERS that is for this operator: one whose name is that
-// of the case's program, or that has no name.
+// Command is that of the last of OTHERS that is for this operator (one whose name is that of the case's program, or that
+// has no name), or else the case's own.
 func (c *Case) Command(others []replay.Operator) []string {
-	command := c.Operator
+	if other := c.Other(others); other != nil {
+		return other
+	}
+	return append([]string{c.program()}, c.Operator[1:]...)
+}
+
+// Other is the command of the last of OTHERS that is for this operator; nil: there is none.
+func (c *Case) Other(others []replay.Operator) (command []string) {
 	for _, o := range others {
 		if o.Name == "" || o.Name == filepath.Base(c.Operator[0]) {
 			command = o.Command
@@ -51,9 +59,31 @@ func (c *Case) Command(others []replay.Operator) []string {
 	return command
 }
 
+// program is the case's own, as it can be started from here: one with a slash in it is looked for from the case's folder
+// and then from where opsim is started.
+func (c *Case) program() string {
+	p := c.Operator[0]
+	if filepath.Base(p) == p || filepath.IsAbs(p) {
+		return p
+	}
+	if here := filepath.Join(c.Dir, p); isFile(here) {
+		return here
+	}
+	return p
+}
+
+func isFile(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && info.Mode().IsRegular()
+}
+
 // Options are those of the case's runs, with another command of the operator's or its own. Their trace is to be
 // closed.
 func (c *Case) Options(command []string) (o trial.Options, err error) {
+	t, err := c.Try()
+	if err != nil {
+		return o, err
+	}
 	op := replay.Operator{Command: command}
 	if r := c.Recorded; r != nil {
 		op.Identity = replay.Identity{Process: r.Process, UserAgents: r.UserAgents, Users: r.Users, FieldManagers: r.FieldManagers}
@@ -62,7 +92,7 @@ func (c *Case) Options(command []string) (o trial.Options, err error) {
 		Settle: c.Settle, Bound: c.Bound, Invariants: c.Invariants,
 		Replay: replay.Options{
 			Operators: []replay.Operator{op}, Env: c.Env, Seed: c.Seed, Start: c.Start, InCluster: replay.InCluster(c.InCluster),
-			RBAC: c.RBAC, Clock: replay.ClockVirtual, Tool: "opsim " + cli.ThisBuild().Version,
+			Plan: t.Plan, RBAC: c.RBAC, Clock: replay.ClockVirtual, Tool: "opsim " + cli.ThisBuild().Version,
 		},
 	}
 	o.Replay.Trace, err = traces.Open(c.TraceDir())
@@ -167,7 +197,7 @@ func (e *Expect) problems(r *Result, out *trial.Outcome) (all []string) {
 	switch {
 	case e.Final == FinalAny || e.Final == r.Seen.Final:
 	case r.Seen.Final == finalUnknown && out.Endless:
-		all = append(all, "the end was not compared: a fault of the plan waited in vain for its end")
+		all = append(all, "the end was not compared: a fault of the plan has no end, or waited in vain for it")
 	case r.Seen.Final == finalUnknown:
 		all = append(all, fmt.Sprintf("the end was not compared: %d changes by outsiders did not fit the cluster any more", out.Skipped))
 	case e.Final == FinalDiffers:

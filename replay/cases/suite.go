@@ -49,7 +49,7 @@ func (r *Report) Count(s Status) (n int) {
 func (r *Report) Err() error {
 	switch n := r.Count(Error); {
 	case n > 0:
-		return cli.CannotRun(fmt.Errorf("%d of %d cases could not be run", n, len(r.Cases)))
+		return cli.CannotRun(fmt.Errorf("%d of %s could not be run", n, cli.Count(len(r.Cases), "case")))
 	case r.Count(Failed) > 0:
 		return cli.ErrFindings
 	}

@@ -5,6 +5,8 @@ import (
 	"io"
 	"strings"
 	"time"
+
+	"github.com/opreplay/opreplay/internal/cli"
 )
 
 // Text prints the report for a person: a line a case, and below it what is not as expected.
@@ -30,11 +32,7 @@ func (r *Report) Text(w io.Writer) error {
 			parts = append(parts, fmt.Sprintf("%d %s", n, map[Status]string{Failed: "failed", Error: "could not be run"}[s]))
 		}
 	}
-	cases := "cases"
-	if len(r.Cases) == 1 {
-		cases = "case"
-	}
-	_, err := fmt.Fprintf(w, "%d %s: %s in %s, %d at a time\n", len(r.Cases), cases, strings.Join(parts, ", "), r.Took.Round(100*time.Millisecond), r.Workers)
+	_, err := fmt.Fprintf(w, "%s: %s in %s, %d at a time\n", cli.Count(len(r.Cases), "case"), strings.Join(parts, ", "), r.Took.Round(100*time.Millisecond), r.Workers)
 	return err
 }
 

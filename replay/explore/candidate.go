@@ -27,7 +27,13 @@ const (
 	KindLeader  Kind = "leader"  // the lease is lost at a write
 	KindClock   Kind = "clock"   // the clock jumps
 	KindThreads Kind = "threads" // another interleaving of the operator's threads
-	KindRandom  Kind = "random"  // some of all, and priorities
+	KindStorage Kind = "storage" // each write takes long
+	KindToken   Kind = "token"   // the operator's token has expired
+	KindQuota   Kind = "quota"   // a quota is reached
+	KindWebhook Kind = "webhook" // a webhook is out of order, or says no
+	KindSchema  Kind = "schema"  // a CRD refuses or prunes what it took
+	KindUnserve Kind = "unserve" // an API version is gone
+	KindRandom  Kind = "random"  // priorities by chance
 )
 
 // kinds are all kinds with how many plans of each stand in one turn.
@@ -47,6 +53,12 @@ var kinds = []struct {
 	{KindLeader, 2},
 	{KindClock, 1},
 	{KindThreads, 1},
+	{KindStorage, 1},
+	{KindToken, 1},
+	{KindQuota, 1},
+	{KindWebhook, 1},
+	{KindSchema, 1},
+	{KindUnserve, 1},
 }
 
 // candidate is a plan that may be run.
@@ -78,7 +90,7 @@ func (l *list) add(kind Kind, class string, faults ...fault.Fault) {
 }
 
 func (l *list) addTry(kind Kind, class string, t trial.Try) {
-	text := fmt.Sprint(t.Plan, t.Threads, t.Procs, t.Replicas)
+	text := t.Key()
 	if l.texts[text] {
 		l.prune("the same plan as another", 1)
 		return
@@ -104,6 +116,7 @@ func enumerate(p *past, seed uint64, budget int) (plans []Planned, pruned map[st
 	l.leaders(kept)
 	l.clocks()
 	l.threads()
+	l.states(kept)
 	// A tenth of the budget is for chance.
 	systematic := l.inTurn()
 	chance := max(budget/10, budget-len(systematic))

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -40,9 +41,8 @@ type Options struct {
 	Keep string
 	// NoShrink leaves the plans as they were found.
 	NoShrink bool
-	// Command is how the user calls opsim replay for this recording and operator, up to the plan.
-	// NAMES are the operators' processes, which a plan may name.
-	Command func(t trial.Try, names []string, planFile string) string
+	// Command is how the user calls opsim replay for this recording and operator to see a try again.
+	Command func(trial.Again) string
 	// Progress shows a line on a terminal.
 	Progress *cli.Progress
 }
@@ -145,6 +145,9 @@ func (o *Options) complete() error {
 	}
 	if o.Keep != "" && len(o.Trial.Replay.Operators) != 1 {
 		return cli.Usagef("--keep: a case has one operator, and there are %d", len(o.Trial.Replay.Operators))
+	}
+	if entries, err := os.ReadDir(o.Keep); o.Keep != "" && (err == nil && len(entries) > 0 || err != nil && !errors.Is(err, fs.ErrNotExist)) {
+		return cli.Usagef("--keep %s: name a folder that is not there yet, or an empty one", o.Keep) // before it takes its time
 	}
 	if o.Workers == 0 {
 		o.Workers = runtime.NumCPU()
@@ -346,7 +349,7 @@ const (
 
 // finish shrinks a group's plan, and writes it and what happened.
 func (c *campaign) finish(ctx context.Context, runner *trial.Runner, i int, g *Group) error {
-	t := g.Try
+	t, more := g.Try, time.Duration(0) // and how much time beyond the settling its run is given
 	if g.Index >= 0 && !c.o.NoShrink && i < mostShrunk {
 		small, err := shrink.Shrink(ctx, c.pool, t, shrink.Options{Key: g.Alarm.Key(), Most: mostRunsGroup, Progress: func(format string, args ...any) {
 			c.o.Progress.Set("finding %d of %d: making its plan small: "+format, append([]any{i + 1, len(c.result.Groups)}, args...)...)
@@ -366,9 +369,10 @@ func (c *campaign) finish(ctx context.Context, runner *trial.Runner, i int, g *G
 		if g.Story, err = shrink.Explain(ctx, runner, t, g.Alarm); err != nil {
 			return err
 		}
+		more = g.Story.More
 	}
 	if c.o.Command != nil {
-		g.Command = c.o.Command(t, runner.Session().Names(), g.File)
+		g.Command = c.o.Command(runner.Again(t, more, g.File))
 	}
 	if c.o.Keep == "" {
 		return nil

@@ -11,27 +11,38 @@ import (
 	"github.com/opreplay/opreplay/sim/fault"
 )
 
-// random is the n-th plan of chance, in the manner of PCT (Burckhardt et al., A Randomized Scheduler with
-// Probabilistic Guarantees of Finding Bugs, ASPLOS 2010): what the operator hears of and what it asks gets a
-// priority for the whole run, the lower the later it comes, and at a few points, chosen by chance, something
-// happens.
+// deepest is the largest depth of a plan of chance: how many orders of steps it takes at the most to show the bugs that it
+// is to find.
+const deepest = 3
+
+// turn is by how much an actor's steps come later for each actor above it: longer than what an operator takes to react.
+const turn = 200 * time.Millisecond
+
+// random is the n-th plan of chance, by PCT (Burckhardt, Kothari, Musuvathi, Nagarakatte: A Randomized Scheduler with
+// Probabilistic Guarantees of Finding Bugs, ASPLOS 2010, section 2.3). Its actors are what may lag behind each other in a
+// real cluster: the watch of each resource, and the calls about each. Each gets a priority of its own, in an order of
+// chance, and at d-1 of the k steps that the unaltered run has, chosen by chance, the actor whose step it is falls below
+// all others. A bug that takes d orders of steps shows with a chance of at least 1/(n·k^(d-1)), for n actors.
+//
+// An actor with a priority is late by a turn for each one above it; one that falls is late, from that step on, by a turn
+// more than the last. Every third plan has a fault besides.
 func (l *list) random(n int) trial.Try {
 	rnd := rand.New(rand.NewPCG(l.seed, uint64(n)+1))
 	p := &fault.Plan{Seed: l.seed + uint64(n) + 100}
 	t := trial.Try{Plan: p, Threads: replay.ThreadsSeeded, Procs: []int{1, 1, 2, 4}[rnd.IntN(4)]}
-	watched := slices.Sorted(maps.Keys(l.clients))
-	for _, i := range rnd.Perm(len(watched))[:min(len(watched), 3)] {
-		d := latencies[rnd.IntN(len(latencies))]
-		if d == 0 {
-			continue
+	actors := l.actors()
+	for i, late := range rnd.Perm(len(actors)) {
+		if d := time.Duration(late) * turn; d > 0 {
+			p.Faults = append(p.Faults, actors[i].late(d))
 		}
-		p.Faults = append(p.Faults, &fault.Latency{Watch: watched[i], Client: operator, Min: d / 2, Max: d})
 	}
-	if d := latencies[rnd.IntN(len(latencies)-1)]; d > 0 {
-		p.Faults = append(p.Faults, &fault.Latency{Request: fault.Selector{Verb: "*", Resource: "*"}, Client: operator, Min: d / 10, Max: d})
+	last := time.Duration(len(actors)) * turn
+	if steps := l.steps(last); len(steps) > 0 {
+		for range rnd.IntN(deepest) { // d-1
+			p.Faults = append(p.Faults, steps[rnd.IntN(len(steps))])
+		}
 	}
-	const points = 2
-	for range points {
+	if n%3 == 2 {
 		if f := l.chance(rnd); f != nil {
 			p.Faults = append(p.Faults, f)
 		}
@@ -39,8 +50,48 @@ func (l *list) random(n int) trial.Try {
 	return t
 }
 
-// latencies are the priorities: how much later something comes.
-var latencies = []time.Duration{0, 50 * time.Millisecond, 500 * time.Millisecond, 3 * time.Second}
+// actor is something whose steps have an order of their own: a watch, or the calls about a resource.
+type actor struct {
+	watch string
+	calls fault.Selector
+}
+
+// late has the actor's steps come later.
+func (a actor) late(d time.Duration) fault.Fault {
+	return &fault.Latency{Watch: a.watch, Request: a.calls, Client: operator, Min: d, Max: d}
+}
+
+// actors are those of the unaltered run.
+func (l *list) actors() (all []actor) {
+	for _, w := range slices.Sorted(maps.Keys(l.clients)) {
+		all = append(all, actor{watch: w})
+	}
+	called := map[string]fault.Selector{}
+	for _, w := range l.writes {
+		s := fault.Selector{Verb: "*", Resource: w.sel.Resource, Subresource: w.sel.Subresource}
+		if s.Subresource != "" {
+			s.Name = "*"
+		}
+		called[s.String()] = s
+	}
+	for _, k := range slices.Sorted(maps.Keys(called)) {
+		all = append(all, actor{calls: called[k]})
+	}
+	return all
+}
+
+// steps are the steps of the unaltered run, as the faults by which the actor of each falls below all others there.
+func (l *list) steps(late time.Duration) (all []fault.Fault) {
+	for _, e := range l.events {
+		all = append(all, &fault.Hold{Watch: e.resource(), Client: operator, From: e.selector(), For: late})
+	}
+	for _, w := range l.writes {
+		if w.Code >= 200 && w.Code <= 299 {
+			all = append(all, &fault.Latency{Request: w.selector(), Client: operator, Min: late, Max: late})
+		}
+	}
+	return all
+}
 
 // chance is one fault at a point of chance; nil for none.
 func (l *list) chance(rnd *rand.Rand) fault.Fault {
@@ -49,17 +100,18 @@ func (l *list) chance(rnd *rand.Rand) fault.Fault {
 		return nil
 	}
 	w := writes[rnd.IntN(len(writes))]
-	switch rnd.IntN(5) {
+	switch rnd.IntN(4) {
 	case 0:
 		return &fault.Crash{Process: operator, After: w.selector(), Comeback: back()}
 	case 1:
 		return &fault.Answer{Request: w.selector(), Code: "500", Committed: rnd.IntN(2) == 0}
 	case 2:
 		return &fault.Answer{Request: w.selector(), Code: fault.CodeLost, Committed: true}
-	case 3:
-		if watched := slices.Sorted(maps.Keys(l.clients)); len(watched) > 0 {
-			return &fault.Cut{Watch: watched[rnd.IntN(len(watched))], Client: operator, At: time.Duration(rnd.Int64N(int64(l.span))).Round(time.Millisecond), Gone: rnd.IntN(2) == 0}
-		}
 	}
-	return nil
+	watched := slices.Sorted(maps.Keys(l.clients))
+	if len(watched) == 0 || l.span <= 0 {
+		return nil
+	}
+	at := time.Duration(rnd.Int64N(int64(l.span))).Round(time.Millisecond)
+	return &fault.Cut{Watch: watched[rnd.IntN(len(watched))], Client: operator, At: max(at, time.Millisecond), Gone: rnd.IntN(2) == 0}
 }

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/opreplay/opreplay/internal/cli"
 	"github.com/opreplay/opreplay/replay/trial"
 	"github.com/opreplay/opreplay/traces"
 )
@@ -18,6 +19,8 @@ type Story struct {
 	Words []string `json:"words"`
 	// Steps are those of both runs around the first difference that matters, in order.
 	Steps []Step `json:"steps"`
+	// More is the time beyond the settling that the failing run was given.
+	More time.Duration `json:"moreNanoseconds,omitempty"`
 	// Before and After are how many steps lie before and after those.
 	Before int `json:"before"`
 	After  int `json:"after"`
@@ -25,10 +28,12 @@ type Story struct {
 
 // Step is a step that both runs made, or one of them. An empty text is that of a run that did not make it.
 type Step struct {
-	Reference string        `json:"reference,omitempty"`
-	Altered   string        `json:"altered,omitempty"`
-	At        time.Duration `json:"atNanoseconds"` // since the operator's first call, in the run that made it
-	Fault     bool          `json:"fault,omitempty"`
+	Reference string `json:"reference,omitempty"`
+	Altered   string `json:"altered,omitempty"`
+	// ReferenceAt and At are when, since the operator's first call, in either run.
+	ReferenceAt time.Duration `json:"referenceAtNanoseconds,omitempty"`
+	At          time.Duration `json:"atNanoseconds,omitempty"`
+	Fault       bool          `json:"fault,omitempty"`
 }
 
 // said is a step of one run in words.
@@ -64,7 +69,7 @@ func Explain(ctx context.Context, r *trial.Runner, t trial.Try, alarm trial.Alar
 	about := newTopic(ref.Rows, out.Rows, alarm)
 	a, b := steps(ref.Rows, names, about), steps(out.Rows, names, about)
 	s := window(align(a, b))
-	s.Words = words(a, b, s, t, alarm)
+	s.Words, s.More = words(a, b, s, t, alarm), out.More
 	return s, nil
 }
 
@@ -223,13 +228,13 @@ func align(a, b []said) (all []Step) {
 	for i < n || j < m {
 		switch {
 		case i < n && j < m && a[i].text == b[j].text && !b[j].fault:
-			all = append(all, Step{a[i].text, b[j].text, b[j].at, false})
+			all = append(all, Step{Reference: a[i].text, ReferenceAt: a[i].at, Altered: b[j].text, At: b[j].at})
 			i, j = i+1, j+1
 		case j < m && (i == n || b[j].fault || best[i][j+1] > best[i+1][j]):
-			all = append(all, Step{"", b[j].text, b[j].at, b[j].fault})
+			all = append(all, Step{Altered: b[j].text, At: b[j].at, Fault: b[j].fault})
 			j++
 		default:
-			all = append(all, Step{a[i].text, "", a[i].at, false})
+			all = append(all, Step{Reference: a[i].text, ReferenceAt: a[i].at})
 			i++
 		}
 	}
@@ -260,7 +265,7 @@ func words(a, b []said, s *Story, t trial.Try, alarm trial.Alarm) (all []string)
 	if i < 0 {
 		return append(all, "Both runs make the same steps as far as they are shown here; in the end: "+alarm.What+".")
 	}
-	all = append(all, fmt.Sprintf("Until %s after the operator's first call both runs do the same.", s.Steps[i].At.Round(time.Millisecond)))
+	all = append(all, fmt.Sprintf("Until %s after the operator's first call both runs do the same.", max(s.Steps[i].At, s.Steps[i].ReferenceAt).Round(time.Millisecond)))
 	if only := onlyIn(a, b); len(only) > 0 {
 		all = append(all, "Only in the reference: "+strings.Join(only, "; ")+".")
 	}
@@ -290,32 +295,38 @@ func onlyIn(a, b []said) (only []string) {
 
 // Text prints the story for a person.
 func (s *Story) Text(w io.Writer) error {
-	var err error
-	line := func(format string, args ...any) {
-		if err == nil {
-			_, err = fmt.Fprintln(w, strings.TrimRight(fmt.Sprintf(format, args...), " "))
-		}
-	}
+	p := &cli.Printer{W: w}
 	for _, x := range s.Words {
-		line("%s", x)
+		p.Line("%s", x)
 	}
-	line("")
-	const width = 58
-	line("%10s  %-*s  %s", "TIME", width, "REFERENCE", "ALTERED RUN")
+	p.Line("")
+	const width = 56
+	row := func(refAt, ref, mark, at, altered string) {
+		p.Line("%s", strings.TrimRight(fmt.Sprintf("%9s  %-*s %s%9s  %s", refAt, width, ref, mark, at, altered), " "))
+	}
+	row("TIME", "REFERENCE", " ", "TIME", "ALTERED RUN")
 	if s.Before > 0 {
-		line("%10s  … %d steps that both made", "", s.Before)
+		row("", "… "+cli.Count(s.Before, "step")+" that both made", " ", "", "")
 	}
 	for _, x := range s.Steps {
 		mark := " "
 		if x.Fault {
 			mark = "!"
 		}
-		line("%10s%s %-*s  %s", "+"+x.At.Round(time.Millisecond).String(), mark, width, cut(x.Reference, width), cut(x.Altered, width+20))
+		row(since(x.ReferenceAt, x.Reference), cut(x.Reference, width), mark, since(x.At, x.Altered), cut(x.Altered, width+20))
 	}
 	if s.After > 0 {
-		line("%10s  … %d more", "", s.After)
+		row("", fmt.Sprintf("… %d more", s.After), " ", "", "")
 	}
-	return err
+	return p.Err
+}
+
+// since is a step's time as it is printed; "" for one that was not made.
+func since(at time.Duration, what string) string {
+	if what == "" {
+		return ""
+	}
+	return "+" + at.Round(time.Millisecond).String()
 }
 
 func cut(s string, n int) string {

@@ -67,13 +67,13 @@ func Shrink(ctx context.Context, pool *trial.Pool, t trial.Try, o Options) (*Sma
 		return nil, fmt.Errorf("the plan does not show %q again", o.Key)
 	}
 	for s.runs < o.Most {
-		before := fmt.Sprint(s.best.Plan, s.best.Threads, s.best.Procs, s.best.Replicas, s.best.Without)
+		before := s.best.Key()
 		for _, pass := range []func(context.Context) error{s.surroundings, s.faults, s.parameters, s.script} {
 			if err := pass(ctx); err != nil {
 				return nil, err
 			}
 		}
-		if before == fmt.Sprint(s.best.Plan, s.best.Threads, s.best.Procs, s.best.Replicas, s.best.Without) {
+		if before == s.best.Key() {
 			return s.result(true), nil
 		}
 	}
@@ -255,6 +255,15 @@ func simpler(f fault.Fault) (all []fault.Fault) {
 			g.Comeback = fault.Comeback{RestartAfter: f.RestartAfter}
 			all = append(all, &g)
 		}
+		half(f.For, func(d time.Duration) { g := *f; g.For = d; all = append(all, &g) })
+	case *fault.Storage:
+		half(f.Commit, func(d time.Duration) { g := *f; g.Commit = d; all = append(all, &g) })
+		half(f.For, func(d time.Duration) { g := *f; g.For = d; all = append(all, &g) })
+	case *fault.Token:
+		half(f.For, func(d time.Duration) { g := *f; g.For = d; all = append(all, &g) })
+	case *fault.Quota:
+		half(f.For, func(d time.Duration) { g := *f; g.For = d; all = append(all, &g) })
+	case *fault.Webhook:
 		half(f.For, func(d time.Duration) { g := *f; g.For = d; all = append(all, &g) })
 	case *fault.Cut:
 		if f.Gone {

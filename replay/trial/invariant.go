@@ -135,9 +135,10 @@ func (r *Runner) invariants(p *played) (all []Alarm, err error) {
 	}
 	for _, rule := range r.rules {
 		var a *Alarm
-		if rule.each {
+		switch {
+		case rule.each:
 			a, err = rule.eachWrite(p.rows.All)
-		} else {
+		case !p.lasting():
 			a, err = rule.atEnd(end)
 		}
 		if err != nil {

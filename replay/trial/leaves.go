@@ -88,21 +88,33 @@ var naming = []string{"name", "type", "uid", "key", "id", "ip"}
 
 func (w *walker) list(path string, all []any) {
 	for _, by := range naming {
-		names := map[string]any{}
+		names := map[string]bool{}
+		named := map[string][]any{} // by what the names stand for, which two of them may share
 		for _, e := range all {
 			if m, ok := e.(map[string]any); ok {
 				if n, ok := m[by].(string); ok {
-					names[n] = e
+					names[n] = true
+					named[w.text(n)] = append(named[w.text(n)], e)
 				}
 			}
 		}
-		if len(names) == len(all) {
-			for n, e := range names {
-				w.value(path+"["+w.text(n)+"]", "", e)
-			}
-			return
+		if len(names) < len(all) {
+			continue
 		}
+		for n, alike := range named {
+			if p := path + "[" + n + "]"; len(alike) == 1 {
+				w.value(p, "", alike[0])
+			} else {
+				w.unordered(p, alike)
+			}
+		}
+		return
 	}
+	w.unordered(path, all)
+}
+
+// unordered is a list whose things have no names of their own: one value, in which they are sorted.
+func (w *walker) unordered(path string, all []any) {
 	texts := make([]string, 0, len(all))
 	for _, e := range all {
 		sub := walker{s: w.s, generation: w.generation, out: map[string]string{}}

@@ -55,6 +55,20 @@ func TestLeaves(t *testing.T) {
 	}
 }
 
+// Two things of a list whose names stand for the same are both there, the same each time.
+func TestLeavesWhoseNamesStandForTheSame(t *testing.T) {
+	s := tell(widget("w", uidA, `{"metadata":{"name":"w"},"spec":{"members":[
+		{"name":"99999999-2222-4333-8444-555555555551","size":2},{"name":"99999999-2222-4333-8444-555555555552","size":1},{"name":"x","size":3}]}}`))
+	want := map[string]string{
+		"spec.members[<uid>]": "[{name=<uid> size=1} {name=<uid> size=2}]", "spec.members[x].name": "x", "spec.members[x].size": "3",
+	}
+	for range 20 {
+		if got := s.leaves(s.objects[0]); !reflect.DeepEqual(got, want) {
+			t.Fatalf("leaves %v, want %v", got, want)
+		}
+	}
+}
+
 func oracles(all []Alarm) (names []string) {
 	for _, a := range all {
 		names = append(names, a.Oracle+" "+a.Object+" "+a.Field)

@@ -17,7 +17,6 @@ type object struct {
 	text, hash string // its last state
 	base       string // of a generated name
 	gone       bool
-	versions   int
 }
 
 // story is what a run did to the cluster, gathered as its rows come.
@@ -29,11 +28,9 @@ type story struct {
 	generated map[string]int    // how often the operator created under a generateName, by kind and base
 	deletes   map[string]int    // the operator's deletes of objects that were there, by name
 	writes    map[string]int    // its writes by name
-	calls     []*traces.Request // all its writes, and all of leases
 	logs      []*traces.Log
 	last      int64 // time of the last row
-	first     int64
-	leases    bool // it takes part in leader election
+	leases    bool  // it takes part in leader election
 }
 
 func newStory(processes []string) *story {
@@ -57,9 +54,6 @@ func idle(id *traces.Identity) bool {
 // see takes the next row.
 func (s *story) see(row traces.Record) {
 	s.last = row.Header().TS
-	if s.first == 0 {
-		s.first = s.last
-	}
 	switch r := row.(type) {
 	case *traces.WatchEvent:
 		if r.Process == everything && r.UID != "" && !idle(&r.Identity) {
@@ -85,7 +79,6 @@ func (s *story) event(r *traces.WatchEvent) {
 		}
 	}
 	o.Identity = r.Identity
-	o.versions++
 	if r.Object != "" {
 		o.text, o.hash = r.Object, r.ObjectHash
 	}
@@ -96,7 +89,6 @@ func (s *story) call(r *traces.Request) {
 	if !isWrite(r.Verb) || strings.Contains(r.Query, "dryRun=") {
 		return
 	}
-	s.calls = append(s.calls, r)
 	if idle(&r.Identity) {
 		s.leases = s.leases || r.Resource == "leases"
 		return

@@ -1,6 +1,7 @@
 package trial
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -16,8 +17,8 @@ import (
 
 // Options say what to try on.
 type Options struct {
-	// Replay is the recording and the operators. Its plan, folder and clock do not count; its seed is that of the
-	// reference run.
+	// Replay is the recording and the operators. Its folder and clock do not count; its seed is that of the
+	// reference run, and its plan, which is not carried out, makes room for one that moves the clock as far.
 	Replay replay.Options
 	// Invariants are the user's own.
 	Invariants []Invariant
@@ -33,8 +34,10 @@ const (
 	DefaultBound  = 2 * time.Minute
 )
 
-// longest is the longest time by which a Try may move the clock: 7 days, as a plan may.
-const longest = 2 * time.Hour
+// farthest is by how much any Try may move the clock: twice as far as those of an exploration do. It is not the week that
+// a plan may, for all of a run lies before the wall's time: a recording that is younger than that is played days
+// earlier than it was, before its objects were made. Who has a plan that goes farther says so (Options.Replay).
+const farthest = 2 * time.Hour
 
 // Try is one altered run.
 type Try struct {
@@ -46,6 +49,11 @@ type Try struct {
 	Replicas int
 	// Without are the recorded seqs of outsiders' steps that are left out.
 	Without []int64
+}
+
+// Key is equal for tries that are the same run.
+func (t *Try) Key() string {
+	return fmt.Sprint(t.Plan, cmp.Or(t.Threads, replay.ThreadsFIFO), max(t.Procs, 1), max(t.Replicas, 1), t.Without)
 }
 
 // variant is the try as a run of a session.
@@ -77,7 +85,7 @@ type Outcome struct {
 	Unmatched []string `json:"unmatched,omitempty"`
 	Notes     []string `json:"notes,omitempty"`
 	// Skipped is how many of the outsiders' changes did not fit, and did in the reference; Endless that a fault of
-	// the plan waited in vain for its end. Then the end of the run is not compared.
+	// the plan has no end, or waited in vain for it. Then the end of the run is not compared.
 	Skipped int  `json:"skipped,omitempty"`
 	Endless bool `json:"endless,omitempty"`
 	// More is the time beyond Settle that the run was given.
@@ -104,8 +112,13 @@ type Runner struct {
 	o       Options
 	session *replay.Session
 	rules   []*rule
-	refs    map[string]*Reference // by the steps that are left out
+	skips   time.Duration // by how much a Try may move the clock
+	mask    *mask         // of the whole script; nil before it was needed
+	refs    []*Reference  // that of the whole script, then the others, the last one used at the end
 }
+
+// mostReferences bounds the scripts of which the unaltered run is kept, with all its rows.
+const mostReferences = 4
 
 // Open makes a recording ready. Close the Runner when done.
 func Open(ctx context.Context, o Options) (*Runner, error) {
@@ -120,7 +133,12 @@ func Open(ctx context.Context, o Options) (*Runner, error) {
 		return nil, err
 	}
 	o.Replay.Clock, o.Replay.Live, o.Replay.Patience = replay.ClockVirtual, true, -1
-	o.Replay.Settle, o.Replay.Room = o.Settle, o.Bound+longest
+	skips := farthest
+	if p := o.Replay.Plan; p != nil {
+		skips += 2 * replay.Skips(p) // twice: see package verify
+	}
+	o.Replay.Plan = nil
+	o.Replay.Settle, o.Replay.Room = o.Settle, o.Bound+skips
 	if o.Replay.Progress == nil {
 		o.Replay.Progress = &cli.Progress{}
 	}
@@ -128,7 +146,7 @@ func Open(ctx context.Context, o Options) (*Runner, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Runner{o: o, session: s, rules: rules, refs: map[string]*Reference{}}, nil
+	return &Runner{o: o, session: s, rules: rules, skips: skips}, nil
 }
 
 // Close ends the API server.
@@ -147,71 +165,90 @@ type Reference struct {
 	Took   time.Duration
 	Notes  []string
 
+	without string // the steps that are left out
 	story   *story
-	mask    *mask
 	skipped map[int64]bool // recorded seqs of steps that did not fit
 	found   map[string]bool
 }
 
-// Reference plays the script without some of its steps unaltered, once for each set of steps.
+// Reference plays the script without some of its steps unaltered. Those of the last few sets of steps are kept.
 func (r *Runner) Reference(ctx context.Context, without []int64) (*Reference, error) {
 	key := fmt.Sprint(without)
-	if ref := r.refs[key]; ref != nil {
-		return ref, nil
+	for i, ref := range r.refs {
+		if ref.without == key {
+			if i > 0 { // the first is that of the whole script, and stays
+				r.refs = append(slices.Delete(r.refs, i, i+1), ref)
+			}
+			return ref, nil
+		}
 	}
-	base := Try{Plan: &fault.Plan{Seed: r.Seed()}, Without: without}
-	first, err := r.play(ctx, &base, nil)
+	if len(without) > 0 { // the whole script's comes first, and stays
+		if _, err := r.Reference(ctx, nil); err != nil {
+			return nil, err
+		}
+	}
+	p, err := r.play(ctx, &Try{Plan: &fault.Plan{Seed: r.Seed()}, Without: without}, nil)
 	if err != nil {
 		return nil, fmt.Errorf("the unaltered run: %w", err)
 	}
 	ref := &Reference{
-		Rows: first.rows.All, Took: first.result.Took, Notes: first.result.Notes,
-		story: first.story, mask: newMask(), skipped: map[int64]bool{}, found: map[string]bool{},
+		Rows: p.rows.All, Took: p.result.Took, Notes: p.result.Notes,
+		without: key, story: p.story, skipped: map[int64]bool{}, found: map[string]bool{},
 	}
-	for _, s := range first.result.Skipped {
+	for _, s := range p.result.Skipped {
 		ref.skipped[s.Seq] = true
 	}
-	if len(without) > 0 { // what differs by chance does so with fewer changes too
-		whole, err := r.Reference(ctx, nil)
-		if err != nil {
-			return nil, err
-		}
-		ref.mask = whole.mask
-		return r.keep(ctx, key, ref, first)
-	}
-	longer := base
-	other := Try{Plan: &fault.Plan{Seed: r.Seed() + 1}, Threads: replay.ThreadsSeeded, Without: without}
-	for _, t := range []struct {
-		try  *Try
-		more []time.Duration
-	}{{&other, nil}, {&longer, []time.Duration{2 * time.Minute}}} {
-		again, err := r.play(ctx, t.try, func(*story) time.Duration {
-			if len(t.more) == 0 {
-				return 0
-			}
-			d := t.more[0]
-			t.more = t.more[1:]
-			return d
-		})
-		if err != nil {
-			return nil, fmt.Errorf("the unaltered run with another seed or more time: %w", err)
-		}
-		ref.mask.learn(ref.story, again.story)
-	}
-	return r.keep(ctx, key, ref, first)
-}
-
-// keep judges a reference by itself, and keeps it.
-func (r *Runner) keep(ctx context.Context, key string, ref *Reference, first *played) (_ *Reference, err error) {
-	if ref.Alarms, err = r.judge(ctx, ref, first); err != nil {
+	if ref.Alarms, err = r.judge(ctx, ref, p); err != nil {
 		return nil, err
 	}
 	for _, a := range ref.Alarms {
 		ref.found[a.Key()] = true
 	}
-	r.refs[key] = ref
+	if len(r.refs) == mostReferences {
+		r.refs = slices.Delete(r.refs, 1, 2)
+	}
+	r.refs = append(r.refs, ref)
 	return ref, nil
 }
+
+// known is what is known to differ between unaltered runs.
+func (r *Runner) known() *mask {
+	if r.mask == nil {
+		return newMask()
+	}
+	return r.mask
+}
+
+// learn finds out what differs between unaltered runs: with another seed, and when there is more time. What differs by
+// chance does so with fewer changes by outsiders too.
+func (r *Runner) learn(ctx context.Context) error {
+	ref, err := r.Reference(ctx, nil)
+	if err != nil {
+		return err
+	}
+	m := newMask()
+	other := Try{Plan: &fault.Plan{Seed: r.Seed() + 1}, Threads: replay.ThreadsSeeded}
+	same := Try{Plan: &fault.Plan{Seed: r.Seed()}}
+	for _, x := range []struct {
+		try  *Try
+		more time.Duration
+	}{{&other, 0}, {&same, longer}} {
+		again, err := r.play(ctx, x.try, func(*story) time.Duration {
+			d := x.more
+			x.more = 0
+			return d
+		})
+		if err != nil {
+			return fmt.Errorf("the unaltered run with another seed or more time: %w", err)
+		}
+		m.learn(ref.story, again.story)
+	}
+	r.mask = m
+	return nil
+}
+
+// longer is how much more time the unaltered run is given, to see what it changes even then.
+const longer = 2 * time.Minute
 
 // played is a run that has taken place.
 type played struct {
@@ -236,6 +273,24 @@ func (p *played) skipped(ref *Reference) (n int) {
 func (p *played) endless() bool {
 	return slices.ContainsFunc(p.result.Unmatched, func(u string) bool {
 		return strings.HasPrefix(u, "to ") && strings.Contains(u, " in merge: ") || strings.HasPrefix(u, "until ") && strings.Contains(u, " in hold: ")
+	})
+}
+
+// lasting says whether the plan has a fault that does not end, and after which the operator need not get anywhere.
+func (p *played) lasting() bool {
+	return slices.ContainsFunc(p.try.Plan.Faults, func(f fault.Fault) bool {
+		never := func(s fault.Span) bool { return s.For == 0 && s.Until == (fault.Selector{}) }
+		switch f := f.(type) {
+		case *fault.Schema, *fault.Unserve:
+			return true
+		case *fault.Token:
+			return never(f.Span)
+		case *fault.Quota:
+			return never(f.Span)
+		case *fault.Webhook:
+			return never(f.Span)
+		}
+		return false
 	})
 }
 
@@ -279,21 +334,50 @@ func (r *Runner) names(t *Try) []string {
 	return names
 }
 
-// Run plays a try and judges it. The error is one of this machine; a run that cannot take place is an Outcome.
-func (r *Runner) Run(ctx context.Context, t Try) (*Outcome, error) {
-	ref, err := r.Reference(ctx, t.Without)
-	if err != nil {
-		return nil, err
-	}
+// against plays a try for as long as its end is not that of the reference, but for what differs anyway. Where that is
+// not known yet and would matter, the run ends early.
+func (r *Runner) against(ctx context.Context, ref *Reference, t *Try) (p *played, early bool, err error) {
 	var given time.Duration
-	p, err := r.play(ctx, &t, func(s *story) time.Duration {
-		if given >= r.o.Bound || len(compare(ref.story, s, ref.mask)) == 0 {
+	p, err = r.play(ctx, t, func(s *story) time.Duration {
+		if given >= r.o.Bound || len(compare(ref.story, s, r.known())) == 0 {
+			return 0
+		}
+		if r.mask == nil {
+			early = true
 			return 0
 		}
 		d := min(max(given, r.o.Settle), r.o.Bound-given)
 		given += d
 		return d
 	})
+	return p, early, err
+}
+
+// tried plays a try, with what there is to know about chance.
+func (r *Runner) tried(ctx context.Context, ref *Reference, t *Try) (*played, error) {
+	if far := replay.Skips(t.Plan); far > r.skips {
+		return nil, fmt.Errorf("the plan moves the clock by %s, and there is room for %s", far, r.skips)
+	}
+	p, early, err := r.against(ctx, ref, t)
+	if err != nil || r.mask != nil || len(compare(ref.story, p.story, r.known()))+len(counts(ref.story, p.story, r.known())) == 0 {
+		return p, err
+	}
+	if err := r.learn(ctx); err != nil {
+		return nil, err
+	}
+	if early {
+		p, _, err = r.against(ctx, ref, t)
+	}
+	return p, err
+}
+
+// Run plays a try and judges it. The error is one of this machine; a run that cannot take place is an Outcome.
+func (r *Runner) Run(ctx context.Context, t Try) (*Outcome, error) {
+	ref, err := r.Reference(ctx, t.Without)
+	if err != nil {
+		return nil, err
+	}
+	p, err := r.tried(ctx, ref, &t)
 	if err != nil {
 		if ctx.Err() != nil {
 			return nil, err
@@ -304,7 +388,7 @@ func (r *Runner) Run(ctx context.Context, t Try) (*Outcome, error) {
 	out := &Outcome{
 		Verdict: Fine, Unmatched: p.result.Unmatched, Notes: p.result.Notes, More: p.more, Took: p.result.Took, Rows: p.rows.All,
 	}
-	out.Skipped, out.Endless = p.skipped(ref), p.endless()
+	out.Skipped, out.Endless = p.skipped(ref), p.endless() || p.lasting()
 	if out.Alarms, err = r.judge(ctx, ref, p); err != nil {
 		return nil, err
 	}
@@ -315,4 +399,25 @@ func (r *Runner) Run(ctx context.Context, t Try) (*Outcome, error) {
 	out.Hash = hash(p.rows.All)
 	out.Cost = Cost{Parts: p.result.Parts, Judge: time.Since(began), Wall: p.result.Wall + time.Since(began), CPU: p.result.CPU}
 	return out, nil
+}
+
+// Again is what it takes to see a try again with opsim replay, beside what the runs of a recording have in common.
+type Again struct {
+	Try   Try
+	Names []string // the operators' processes, by which a plan calls them
+	// Start is the runs' first moment, if it is not the recorded one.
+	Start time.Time
+	// More is the time beyond Options.Settle that the run was given.
+	More time.Duration
+	// Plan is the plan's file.
+	Plan string
+}
+
+// Again is what it takes to see a try again whose plan is in FILE.
+func (r *Runner) Again(t Try, more time.Duration, file string) Again {
+	a := Again{Try: t, Names: r.session.Names(), More: more, Plan: file}
+	if s := r.session; !s.Start().Equal(s.Script().Start) {
+		a.Start = s.Start()
+	}
+	return a
 }

@@ -1,7 +1,6 @@
 package verify
 
 import (
-	"fmt"
 	"reflect"
 	"slices"
 	"time"
@@ -39,9 +38,8 @@ const otherSeeds = 4
 func neighbours(own trial.Try, all []explore.Planned, budget int) (list []neighbour) {
 	seen := map[string]bool{}
 	add := func(f Family, t trial.Try) {
-		text := fmt.Sprint(t.Plan, t.Threads, t.Procs, t.Replicas, t.Without)
-		if !seen[text] && len(list) < budget {
-			seen[text] = true
+		if k := t.Key(); !seen[k] && len(list) < budget {
+			seen[k] = true
 			list = append(list, neighbour{f, t})
 		}
 	}

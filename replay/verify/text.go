@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"io"
 	"time"
+
+	"github.com/opreplay/opreplay/internal/cli"
 )
 
 // mostShown is how many of the runs with alarms are printed.
@@ -11,10 +13,10 @@ const mostShown = 3
 
 // Text prints the result for a person. AGAIN, if there is one, is the command that shows the first run with
 // an alarm again.
-func (r *Result) Text(w io.Writer, again func(Shown) string) error {
-	p := &printer{w: w}
-	p.line("the fix %s: %s", r.Verdict, r.why())
-	p.line("  %-32s 1 run, %s", "the unaltered run", alarms(len(r.Unaltered)))
+func (r *Result) Text(w io.Writer, again string) error {
+	p := &printer{cli.Printer{W: w}}
+	p.Line("%s: the fix %s: %s", r.Case, r.Verdict, r.why())
+	p.Line("  %-32s 1 run, %s", "the unaltered run", alarms(len(r.Unaltered)))
 	for _, t := range r.Tallies {
 		more := ""
 		if t.Unmet > 0 {
@@ -23,27 +25,27 @@ func (r *Result) Text(w io.Writer, again func(Shown) string) error {
 		if t.Failed > 0 {
 			more += fmt.Sprintf("; %d could not take place", t.Failed)
 		}
-		p.line("  %-32s %d %s, %s%s", t.Family, t.Ran, plural(t.Ran, "run"), alarms(t.Alarms), more)
+		p.Line("  %-32s %s, %s%s", t.Family, cli.Count(t.Ran, "run"), alarms(t.Alarms), more)
 	}
 	for _, u := range r.OwnUnmet {
-		p.line("note: the case's own plan met nothing: %s", u)
+		p.Line("note: the case's own plan met nothing: %s", u)
 	}
 	for _, a := range r.Unaltered {
-		p.line("in the unaltered run: %s", a.What)
+		p.Line("in the unaltered run: %s", a.What)
 	}
 	for i, s := range r.Shown {
 		if i == mostShown {
-			p.line("… and %d more runs with alarms", len(r.Shown)-mostShown)
+			p.Line("… and %s more with alarms", cli.Count(len(r.Shown)-mostShown, "run"))
 			break
 		}
 		p.shown(i+1, &s)
-		if i == 0 && again != nil { // its plan is kept
-			p.line("   see it again:")
-			p.line("     %s", again(s))
+		if i == 0 && again != "" { // its plan is kept
+			p.Line("   see it again:")
+			p.Line("     %s", again)
 		}
 	}
-	p.line("%s", r.Took.Round(100*time.Millisecond))
-	return p.err
+	p.Line("%s", r.Took.Round(100*time.Millisecond))
+	return p.Err
 }
 
 // why says the verdict in words.
@@ -66,12 +68,12 @@ func (p *printer) shown(n int, s *Shown) {
 	if !s.Same {
 		what = "something else"
 	}
-	p.line("%d. %s (%s): %s", n, s.Alarms[0].What, what, s.Family)
+	p.Line("%d. %s (%s): %s", n, s.Alarms[0].What, what, s.Family)
 	for _, f := range s.Try.Plan.Faults {
-		p.line("     - %s", f)
+		p.Line("     - %s", f)
 	}
 	if s.Try.Threads != "" {
-		p.line("     the operator's threads in the order of seed %d", s.Try.Plan.Seed)
+		p.Line("     the operator's threads in the order of seed %d", s.Try.Plan.Seed)
 	}
 }
 
@@ -82,21 +84,5 @@ func alarms(n int) string {
 	return fmt.Sprintf("%d with alarms", n)
 }
 
-func plural(n int, word string) string {
-	if n == 1 {
-		return word
-	}
-	return word + "s"
-}
-
-// printer keeps the first error.
-type printer struct {
-	w   io.Writer
-	err error
-}
-
-func (p *printer) line(format string, args ...any) {
-	if p.err == nil {
-		_, p.err = fmt.Fprintf(p.w, format+"\n", args...)
-	}
-}
+// printer prints the parts of a result.
+type printer struct{ cli.Printer }

@@ -61,6 +61,8 @@ type Shown struct {
 	Alarms []trial.Alarm `json:"alarms"`
 	// Same says that one of them is what the case is about.
 	Same bool `json:"same"`
+	// More is the time beyond the settling that the run was given.
+	More time.Duration `json:"moreNanoseconds,omitempty"`
 }
 
 // Result is what came of it.
@@ -74,8 +76,9 @@ type Result struct {
 	Shown []Shown `json:"shown,omitempty"`
 	// OwnUnmet are the parts of the case's own plan that met nothing.
 	OwnUnmet []string      `json:"ownUnmet,omitempty"`
-	Names    []string      `json:"processes"` // the operator's
 	Took     time.Duration `json:"tookNanoseconds"`
+	// Again is what it takes to see the first of Shown again, but for the plan's file.
+	Again trial.Again `json:"-"`
 }
 
 // Err is nil if the fix holds, else cli.ErrFindings.
@@ -112,6 +115,14 @@ func Run(ctx context.Context, o Options) (*Result, error) {
 	if err != nil {
 		return nil, err
 	}
+	unaltered := ref.Alarms
+	if len(own.Without) > 0 { // that of the case's own script counts too: an alarm of its is no news in its altered runs
+		less, err := runner.Reference(ctx, own.Without)
+		if err != nil {
+			return nil, err
+		}
+		unaltered = union(unaltered, less.Alarms)
+	}
 	list := neighbours(own, explore.Plans(ref.Rows, runner.Session().Names(), runner.Seed()), o.Budget)
 	pool, err := trial.NewPool(ctx, runner, max(1, min(o.Workers, len(list)/8)), o.Worker)
 	if err != nil {
@@ -122,8 +133,11 @@ func Run(ctx context.Context, o Options) (*Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := conclude(o.Case, ref, list, outs)
-	r.Names, r.Took = runner.Session().Names(), time.Since(began)
+	r := conclude(o.Case, unaltered, list, outs)
+	if len(r.Shown) > 0 {
+		r.Again = runner.Again(r.Shown[0].Try, r.Shown[0].More, "")
+	}
+	r.Took = time.Since(began)
 	return r, nil
 }
 
@@ -186,9 +200,9 @@ func runAll(ctx context.Context, pool *trial.Pool, list []neighbour, progress *c
 }
 
 // conclude says what all the runs mean.
-func conclude(c *cases.Case, ref *trial.Reference, list []neighbour, outs []*trial.Outcome) *Result {
-	r := &Result{Case: c.Name, Unaltered: ref.Alarms, OwnUnmet: outs[0].Unmatched}
-	met, same := 0, slices.ContainsFunc(ref.Alarms, c.IsAbout)
+func conclude(c *cases.Case, unaltered []trial.Alarm, list []neighbour, outs []*trial.Outcome) *Result {
+	r := &Result{Case: c.Name, Unaltered: unaltered, OwnUnmet: outs[0].Unmatched}
+	met, same := 0, slices.ContainsFunc(unaltered, c.IsAbout)
 	for _, family := range families {
 		t := Tally{Family: family}
 		for i, n := range list {
@@ -198,7 +212,7 @@ func conclude(c *cases.Case, ref *trial.Reference, list []neighbour, outs []*tri
 					met++
 				}
 				if len(out.Alarms) > 0 {
-					r.Shown = append(r.Shown, Shown{family, n.try, out.Alarms, slices.ContainsFunc(out.Alarms, c.IsAbout)})
+					r.Shown = append(r.Shown, Shown{family, n.try, out.Alarms, slices.ContainsFunc(out.Alarms, c.IsAbout), out.More})
 				}
 			}
 		}
@@ -210,7 +224,7 @@ func conclude(c *cases.Case, ref *trial.Reference, list []neighbour, outs []*tri
 	switch {
 	case same || len(r.Shown) > 0 && r.Shown[0].Same:
 		r.Verdict = Broken
-	case len(ref.Alarms)+len(r.Shown) > 0:
+	case len(unaltered)+len(r.Shown) > 0:
 		r.Verdict = Another
 	case met == 0:
 		r.Verdict = Unknown
@@ -218,6 +232,17 @@ func conclude(c *cases.Case, ref *trial.Reference, list []neighbour, outs []*tri
 		r.Verdict = Holds
 	}
 	return r
+}
+
+// union are the alarms of both, each kind once.
+func union(a, b []trial.Alarm) []trial.Alarm {
+	all := slices.Clone(a)
+	for _, x := range b {
+		if !slices.ContainsFunc(all, func(y trial.Alarm) bool { return y.Key() == x.Key() }) {
+			all = append(all, x)
+		}
+	}
+	return all
 }
 
 func rank(first bool) int {

@@ -1,14 +1,18 @@
 package verify
 
 import (
+	"os/exec"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
+	"github.com/opreplay/opreplay/replay"
 	"github.com/opreplay/opreplay/replay/cases"
 	"github.com/opreplay/opreplay/replay/explore"
 	"github.com/opreplay/opreplay/replay/trial"
 	"github.com/opreplay/opreplay/sim/fault"
+	"github.com/opreplay/opreplay/sim/process/virtual"
 )
 
 func parse(t *testing.T, faults ...string) *fault.Plan {
@@ -87,6 +91,48 @@ func TestNeighbours(t *testing.T) {
 	}
 }
 
+// What the case's own, shorter script shows without any fault is no news in its altered runs, and is told all the same.
+func TestWithoutSteps(t *testing.T) {
+	if err := virtual.Probe(); err != nil {
+		t.Skipf("SKIPPED: %v", err)
+	}
+	program := filepath.Join(t.TempDir(), "halfcreate")
+	build := exec.CommandContext(t.Context(), "go", "build", "-o", program, "github.com/opreplay/opreplay/examples/operators/halfcreate")
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	trace, err := filepath.Abs(filepath.Join("..", "..", "traces", "cases", "halfcreate.optrace"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := &cases.Case{
+		Name: "c", Operator: []string{program, "--fixed"}, Trace: trace,
+		Invariants: []trial.Invariant{{Name: "a broker", Expr: `objects.exists(o, o.kind == "Broker")`}},
+	}
+	o, err := c.Options(c.Operator)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := replay.Open(t.Context(), o.Replay)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, step := range s.Script().Steps {
+		if step.Resource == "brokers" {
+			c.Without = append(c.Without, step.Seq)
+		}
+	}
+	s.Close()
+	_ = o.Replay.Trace.Close()
+	r, err := Run(t.Context(), Options{Case: c, Command: c.Operator, Budget: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r.Verdict != Broken || len(r.Unaltered) != 1 || r.Unaltered[0].Oracle != "invariant a broker" {
+		t.Errorf("%s, in the unaltered runs %+v; want the broken invariant", r.Verdict, r.Unaltered)
+	}
+}
+
 func TestVerdicts(t *testing.T) {
 	c := &cases.Case{Name: "c", Expect: cases.Expect{Findings: []cases.Finding{{Oracle: "missing"}}}}
 	fine, unmet := &trial.Outcome{Verdict: trial.Fine}, &trial.Outcome{Verdict: trial.Fine, Unmatched: []string{"x"}}
@@ -107,7 +153,7 @@ func TestVerdicts(t *testing.T) {
 		"nothing met":         {nil, []*trial.Outcome{unmet, unmet, unmet}, Unknown},
 		"only neighbours met": {nil, []*trial.Outcome{unmet, fine, unmet}, Holds},
 	} {
-		r := conclude(c, &trial.Reference{Alarms: x.ref}, list, x.outs)
+		r := conclude(c, x.ref, list, x.outs)
 		if r.Verdict != x.want || (r.Err() == nil) != (x.want == Holds) {
 			t.Errorf("%s: %s, want %s", name, r.Verdict, x.want)
 		}

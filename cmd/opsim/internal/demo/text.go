@@ -9,16 +9,17 @@ import (
 	"time"
 
 	"github.com/opreplay/opreplay/analysis"
+	"github.com/opreplay/opreplay/internal/cli"
 )
 
 // Text prints the report for the eye.
 func (r *Report) Text(w io.Writer) error {
-	p := &printer{w: w}
+	p := &printer{cli.Printer{W: w}}
 	found, clean := 0, 0
 	last := ""
 	for _, run := range r.Runs {
 		if run.Case.Name != last {
-			p.linef("%s: %s", run.Case.Name, run.Case.About)
+			p.Line("%s: %s", run.Case.Name, run.Case.About)
 			last = run.Case.Name
 		}
 		p.run(run)
@@ -32,15 +33,15 @@ func (r *Report) Text(w io.Writer) error {
 	}
 	took := r.Took.Round(100 * time.Millisecond)
 	if r.AsExpected {
-		p.linef("As it should be: %d faults found in the faulty twins, none in the %d mended ones. %v.", found, clean, took)
+		p.Line("As it should be: %d faults found in the faulty twins, none in the %d mended ones. %v.", found, clean, took)
 	} else {
-		p.linef("NOT as it should be: see WRONG above. %v.", took)
+		p.Line("NOT as it should be: see WRONG above. %v.", took)
 	}
 	if n := r.repeated(); n > 0 {
-		p.linef("Each run was made twice, in virtual time: %d of %d second runs are the same, byte for byte.", n, len(r.Runs))
+		p.Line("Each run was made twice, in virtual time: %d of %d second runs are the same, byte for byte.", n, len(r.Runs))
 	}
-	p.linef("More of a run: opsim analyze TRACE. More of a fault: docs/findings.")
-	return p.err
+	p.Line("More of a run: opsim analyze TRACE. More of a fault: docs/findings.")
+	return p.Err
 }
 
 // repeated counts the runs that were made again and gave the same.
@@ -53,29 +54,20 @@ func (r *Report) repeated() (n int) {
 	return n
 }
 
-// printer keeps the first error of a writer.
-type printer struct {
-	w   io.Writer
-	err error
-}
-
-func (p *printer) linef(format string, args ...any) {
-	if p.err == nil {
-		_, p.err = fmt.Fprintf(p.w, format+"\n", args...)
-	}
-}
+// printer prints the parts of a report.
+type printer struct{ cli.Printer }
 
 func (p *printer) run(run Run) {
 	twin := run.Twin
 	if len(run.Findings) == 0 {
-		p.linef("  %-7s no findings", twin)
+		p.Line("  %-7s no findings", twin)
 	}
 	for _, f := range run.Findings {
 		if f.Group != f.ID {
 			p.part("and", f.Detector+", of the same cause")
 			continue
 		}
-		p.linef("  %-7s %s", twin, f.Detector)
+		p.Line("  %-7s %s", twin, f.Detector)
 		p.part("object", objects(f))
 		p.part("cause", f.Cause)
 		p.part("evidence", evidence(f.Evidence))
@@ -96,7 +88,7 @@ func (p *printer) part(label, text string) {
 	line := ""
 	for _, word := range strings.Fields(text) {
 		if line != "" && 20+len(line)+1+len(word) > width {
-			p.linef(head, label, line)
+			p.Line(head, label, line)
 			label, line = "", ""
 		}
 		if line != "" {
@@ -104,7 +96,7 @@ func (p *printer) part(label, text string) {
 		}
 		line += word
 	}
-	p.linef(head, label, line)
+	p.Line(head, label, line)
 }
 
 // objects names the first objects of a finding and says how many more there are.
