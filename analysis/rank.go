@@ -85,3 +85,11 @@ func worst(list []scored) ([]Object, int64) {
 	}
 	return out, int64(len(list))
 }
+
+// foremost is the objects with the one that the finding tells of before the others.
+func foremost(objects []Object, o Object) []Object {
+	if i := slices.Index(objects, o); i > 0 {
+		objects = slices.Insert(slices.Delete(objects, i, i+1), 0, o)
+	}
+	return objects
+}
