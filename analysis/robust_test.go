@@ -108,6 +108,56 @@ func TestAnUnreadableRecordEndsTheAnalysis(t *testing.T) {
 	}
 }
 
+// What is read ahead comes in its order, with its error at its place, and a consumer that has enough ends the reader.
+func TestReadAhead(t *testing.T) {
+	torn := errors.New("file torn")
+	closed := 0
+	records := func(n int, end error) iter.Seq2[traces.Record, error] {
+		return func(yield func(traces.Record, error) bool) {
+			defer func() { closed++ }()
+			for i := range n {
+				if !yield(&traces.Log{Head: traces.Head{Seq: int64(i + 1)}}, nil) {
+					return
+				}
+			}
+			if end != nil {
+				yield(nil, end)
+			}
+		}
+	}
+	for _, n := range []int{0, 1, aheadBatch, 10*aheadBatch + 3} {
+		for _, end := range []error{nil, torn} {
+			seen, last := int64(0), error(nil)
+			for r, err := range ahead(context.Background(), records(n, end)) {
+				if last = err; err == nil {
+					if seen++; r.Header().Seq != seen {
+						t.Fatalf("row %d at place %d", r.Header().Seq, seen)
+					}
+				}
+			}
+			if int(seen) != n || !errors.Is(last, end) {
+				t.Errorf("%d rows of %d, then %v of %v", seen, n, last, end)
+			}
+		}
+	}
+	for range ahead(context.Background(), records(100*aheadBatch, nil)) {
+		break
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	var last error
+	for _, err := range ahead(ctx, records(100*aheadBatch, nil)) {
+		cancel()
+		last = err
+	}
+	if !errors.Is(last, context.Canceled) {
+		t.Error("cancelled, and it ended well:", last)
+	}
+	if closed != 10 {
+		t.Errorf("%d readers of 10 have ended", closed)
+	}
+}
+
 func TestCancelled(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()

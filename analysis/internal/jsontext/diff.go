@@ -119,34 +119,80 @@ func against(v, other string) string {
 	return v
 }
 
-// objects walks two objects side by side for as long as their keys come in the same order, which is nearly
-// always: an equal value in b then costs a comparison rather than a scan.
+// objects compares two objects.
 func (d *Differ) objects(a, b string) {
-	ca, cb := open(a, '{'), open(b, '{')
-	for {
-		sa, sb := ca, cb
-		ka, oka := ca.key()
-		kb, okb := cb.key()
+	p := pair{a: open(a, '{'), b: open(b, '{')}
+	d.walk(&p)
+}
+
+// pair is where two texts are walked side by side. They are known to be equal from here on up to the index same in a.
+type pair struct {
+	a, b cursor
+	same int
+}
+
+// look says up to where in a the texts are equal from here on.
+func (p *pair) look() int {
+	if p.same <= p.a.i {
+		p.same = p.a.i + run(p.a.s, p.a.i, p.b.s, p.b.i)
+	}
+	return p.same
+}
+
+// long is from how many equal bytes on two containers are likely to be equal as a whole, so that it pays to look for the
+// end of one of them before they are walked through.
+const long = 128
+
+// walk walks two objects side by side for as long as their keys come in the same order, which is nearly always: an
+// equal value in b then costs a comparison rather than a scan, and what is equal up to the end costs no more than that.
+// It ends at the closing brackets, or with cursors that are not ok where the rest of the texts is equal.
+func (d *Differ) walk(p *pair) {
+	for p.a.ok && p.b.ok {
+		if same := p.look(); same == len(p.a.s) && p.b.i+same-p.a.i == len(p.b.s) {
+			p.a.ok, p.b.ok = false, false
+			return
+		}
+		begun := *p
+		ka, oka := p.a.key()
+		kb, okb := p.b.key()
 		if !oka || !okb || ka != kb {
 			if oka || okb {
-				d.unordered(sa, sb)
+				*p = begun
+				d.unordered(&p.a, &p.b)
 			}
 			return
 		}
-		va, ok := ca.value()
-		if !ok {
-			return
-		}
-		if hasValue(b, cb.i, va) {
-			cb.i += len(va)
-			continue
-		}
-		vb, ok := cb.value()
-		if !ok {
-			return
-		}
-		d.at(ka, va, vb)
+		d.values(p, ka)
 	}
+}
+
+// values compares the values of one key that both cursors are at, and moves behind them.
+func (d *Differ) values(p *pair, key string) {
+	if p.inObjects() && p.same-p.a.i < long && len(d.path) < maxDepth-1 && !d.skips(key) {
+		// They differ early on: they are walked through at once.
+		p.a.i, p.b.i = p.a.i+1, p.b.i+1
+		d.path = append(d.path, segment{name: key})
+		d.walk(p)
+		d.path = d.path[:len(d.path)-1]
+		p.a.close()
+		p.b.close()
+		return
+	}
+	va, ok := p.a.value()
+	if !ok {
+		return
+	}
+	if p.same > p.a.i || hasValue(p.b.s, p.b.i, va) {
+		p.b.i += len(va)
+		return
+	}
+	if vb, ok := p.b.value(); ok {
+		d.at(key, va, vb)
+	}
+}
+
+func (p *pair) inObjects() bool {
+	return p.a.i < len(p.a.s) && p.b.i < len(p.b.s) && p.a.s[p.a.i] == '{' && p.b.s[p.b.i] == '{'
 }
 
 // hasValue is whether b has exactly the value v at i, and not a longer number that begins like it.
@@ -156,11 +202,11 @@ func hasValue(b string, i int, v string) bool {
 }
 
 // unordered compares the rest of two objects by key.
-func (d *Differ) unordered(a, b cursor) {
+func (d *Differ) unordered(a, b *cursor) {
 	mark := len(d.member)
-	d.collect(&a)
+	d.collect(a)
 	split := len(d.member)
-	d.collect(&b)
+	d.collect(b)
 	end := len(d.member)
 	for i := mark; i < split; i++ {
 		key, other := d.member[i].key, ""
@@ -201,12 +247,17 @@ func (d *Differ) find(from, to int, key string) int {
 }
 
 func (d *Differ) at(key, a, b string) {
-	if a == b || (len(d.path) == 1 && d.path[0].name == "metadata" && restless(key)) {
+	if a == b || d.skips(key) {
 		return
 	}
 	d.path = append(d.path, segment{name: key})
 	d.diff(a, b)
 	d.path = d.path[:len(d.path)-1]
+}
+
+// skips is whether a difference at the key counts for nothing.
+func (d *Differ) skips(key string) bool {
+	return len(d.path) == 1 && d.path[0].name == "metadata" && restless(key)
 }
 
 // restless are the metadata that the server changes by itself with a write.
