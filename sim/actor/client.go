@@ -2,6 +2,7 @@ package actor
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -16,8 +17,9 @@ import (
 
 // client speaks to the run's API server.
 type client struct {
-	via   http.RoundTripper
-	agent string
+	via    http.RoundTripper
+	agent  string
+	accept string // "" is JSON
 
 	mu    sync.Mutex
 	known map[string]map[string]bool // GROUP/VERSION → RESOURCE[/SUBRESOURCE]
@@ -60,7 +62,7 @@ func (c *client) call(ctx context.Context, method, path string, query url.Values
 	if err != nil {
 		return answer{}, fmt.Errorf("%s %s: %w", method, path, err)
 	}
-	r.Header.Set("Accept", "application/json")
+	r.Header.Set("Accept", cmp.Or(c.accept, "application/json"))
 	if c.agent != "" {
 		r.Header.Set("User-Agent", c.agent)
 	}

@@ -22,9 +22,14 @@
 //   - A deletionTimestamp that appears is a DELETE with the propagation and grace period that the object shows;
 //     a finalizer that goes is a change.
 //   - A delete that the garbage collector made waits until an owner is gone in this run too.
+//   - The end of a namespace takes what this run has put into it along, as the namespace controller does.
 //
 // uids of ownerReferences are mapped from the recorded object to the one that has its place now. What the
 // API server manages itself (resourceVersion, generation, managedFields, …) is never sent.
+//
+// Namespaces does what that controller does where neither a script nor a process does it:
+//
+//	again, err := actor.NewNamespaces(outsiders, direct, world.Now).Finish(ctx, "shop")   // one pass
 //
 // A step that cannot be applied, since its object does not exist or exists already, is skipped and says so in its
 // Outcome. That is a divergence of the run, not an error.
