@@ -220,7 +220,7 @@ func (o *Options) lookAt(ctx context.Context, c *cluster) (*profiler, rule, erro
 			return nil, nil, err
 		}
 	}
-	p, err := openProfiler(path, o.Hz)
+	p, err := openProfiler(path, o)
 	if err != nil {
 		return nil, nil, mayNot(flag, err)
 	}

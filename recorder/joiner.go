@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/opreplay/opreplay/bpf"
+	"github.com/opreplay/opreplay/bpf/events"
 	"github.com/opreplay/opreplay/bpf/probes"
 	"github.com/opreplay/opreplay/internal/apicall"
 	"github.com/opreplay/opreplay/traces"
@@ -51,12 +52,13 @@ type rowSink interface {
 	Seq() int64
 }
 
-// item is one thing that happened: one of the four is set.
+// item is one thing that happened: one of row, event, sample and kernel is set.
 type item struct {
 	at     time.Duration
 	row    traces.Record
 	event  *probes.Event
 	sample *bpf.Sample
+	kernel *events.Event
 	heard  bool // an event of a watch that was looked at ahead of its turn
 }
 
@@ -153,6 +155,9 @@ func (j *joiner) offer(r traces.Record) bool {
 func (j *joiner) addEvent(e *probes.Event) { j.add(item{at: e.Time, event: e}) }
 func (j *joiner) addSample(s *bpf.Sample)  { j.add(item{at: s.Time, sample: s}) }
 
+// addKernel takes what befell a process in the second before.
+func (j *joiner) addKernel(e *events.Event) { j.add(item{at: e.Time, kernel: e}) }
+
 func (j *joiner) add(i item) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -175,6 +180,8 @@ func (j *joiner) advance(until time.Duration) {
 			j.event(i.event)
 		case i.sample != nil:
 			j.sample(i.sample)
+		case i.kernel != nil:
+			j.befell(i.kernel)
 		default:
 			j.row(i)
 		}

@@ -51,6 +51,8 @@ type Options struct {
 	Choice
 	// Hz is how often a processor is sampled, in a second; 0 means bpf.DefaultHz.
 	Hz int
+	// KernelEvents are what is told of that befalls those processes in the kernel.
+	KernelEvents KernelEvents
 
 	appended func(traces.Record) // a test's ear
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/opreplay/opreplay/bpf"
+	"github.com/opreplay/opreplay/bpf/events"
 	"github.com/opreplay/opreplay/bpf/symbols"
 	"github.com/opreplay/opreplay/internal/cli"
 	"github.com/opreplay/opreplay/traces"
@@ -52,11 +53,16 @@ type profiler struct {
 	stop         context.CancelFunc
 	reading      sync.WaitGroup
 	samplesEnded atomic.Pointer[error] // what ended the reading of samples before its time
+
+	events      *events.Watcher // nil where none are wanted, or can be had: eventless
+	eventless   error
+	eventsEnded atomic.Pointer[error] // what ended their reading before its time
+	children    children
 }
 
 // openProfiler makes ready to look at processes. PATH is the binary that the first will run, "" where that is not
 // known yet.
-func openProfiler(path string, hz int) (_ *profiler, err error) {
+func openProfiler(path string, o *Options) (_ *profiler, err error) {
 	if err := bpf.Check(false); err != nil {
 		return nil, err
 	}
@@ -72,9 +78,10 @@ func openProfiler(path string, hz int) (_ *profiler, err error) {
 	if p.kernel, err = symbols.OpenKernel(); err != nil {
 		p.why = err
 	}
-	if p.sampler, err = bpf.NewSampler(p.processes, bpf.SamplerOptions{Hz: hz}); err != nil {
+	if p.sampler, err = bpf.NewSampler(p.processes, bpf.SamplerOptions{Hz: o.Hz}); err != nil {
 		return nil, errors.Join(err, p.release())
 	}
+	p.watchKernel(o)
 	return p, nil
 }
 
@@ -94,6 +101,10 @@ func (p *profiler) start() {
 	ctx, stop := context.WithCancel(context.Background())
 	p.stop = stop
 	p.reading.Go(func() { p.samplesEnded.Store(read(ctx, p.sampler.Next, p.j.addSample)) })
+	if p.events != nil {
+		p.reading.Go(func() { p.eventsEnded.Store(read(ctx, p.events.Next, p.j.addKernel)) })
+	}
+	p.reading.Go(func() { p.readChildren(ctx) })
 	p.reading.Go(func() { p.join(ctx) })
 }
 
@@ -138,6 +149,9 @@ func (p *profiler) seen() time.Duration {
 	if p.samplesEnded.Load() == nil {
 		seen = min(seen, p.sampler.Seen())
 	}
+	if p.events != nil && p.eventsEnded.Load() == nil {
+		seen = min(seen, p.events.Seen())
+	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, g := range p.programs {
@@ -169,6 +183,7 @@ func (p *profiler) finish(s *session) error {
 		g.quit()
 	}
 	p.watch() // whoever has ended by now has its end
+	p.restOfKernel(p.j.addKernel)
 	p.j.close()
 	for _, l := range p.losses() {
 		s.lose(l)
@@ -187,6 +202,9 @@ func (p *profiler) release() error {
 	}
 	if p.sampler != nil {
 		err = errors.Join(err, p.sampler.Close())
+	}
+	if p.events != nil {
+		err = errors.Join(err, p.events.Close())
 	}
 	if p.processes != nil {
 		err = errors.Join(err, p.processes.Close())
@@ -220,6 +238,8 @@ func (p *profiler) losses() []traces.Loss {
 	if ended := p.samplesEnded.Load(); ended != nil {
 		add("samples", -1, "reading ended: "+(*ended).Error())
 	}
+	p.lossesOfKernel(add)
+	p.children.losses(add)
 	if t.unwatched != nil {
 		add(events, -1, "no reconciles and calls were seen: "+t.unwatched.Error())
 	}
@@ -264,12 +284,11 @@ func (j *joiner) losses() []traces.Loss {
 // user implements namer.
 func (p *profiler) user(pid int, pcs []uint64, top [2]uint64) []traces.Frame {
 	p.mu.Lock()
-	i := p.instances[pid]
-	p.mu.Unlock()
-	if i == nil {
-		return nil
+	defer p.mu.Unlock()
+	if i := p.instances[pid]; i != nil {
+		return i.code.Stack(pcs, top)
 	}
-	return i.code.Stack(pcs, top)
+	return p.children.stack(pid, pcs, top)
 }
 
 // kernelFrames implements namer.

@@ -41,12 +41,12 @@ func stripped(t testing.TB, name, pkg string) string {
 	return out
 }
 
-// marks are the lines of a source file by the comment "// call: MARK" on them.
-func marks(t testing.TB, file string) map[string]int32 {
+// marks are the lines of a source file by the comment "// TAG: MARK" on them.
+func marks(t testing.TB, file, tag string) map[string]int32 {
 	t.Helper()
 	lines := map[string]int32{}
 	for i, line := range strings.Split(string(must[[]byte](t)(os.ReadFile(file))), "\n") {
-		if _, mark, ok := strings.Cut(line, "// call: "); ok {
+		if _, mark, ok := strings.Cut(line, "// "+tag+": "); ok {
 			lines[mark] = int32(i + 1)
 		}
 	}
@@ -65,14 +65,20 @@ type doer struct {
 // startDoer records testdata/operator by Run.
 func startDoer(t testing.TB, ebpf recorder.EBPF) *doer {
 	t.Helper()
+	return startDoerWith(t, recorder.Options{EBPF: ebpf})
+}
+
+func startDoerWith(t testing.TB, o recorder.Options) *doer {
+	t.Helper()
 	config := live(t).Config()
+	o.Config = config
 	d := &doer{t: t, ns: newNamespace(t, config), client: must[*kubernetes.Clientset](t)(kubernetes.NewForConfig(config))}
 	path := stripped(t, "doer", "./testdata/operator")
 	d.recording = record(t, func(ctx context.Context, o recorder.Options) (*recorder.Result, error) {
 		return recorder.Run(ctx, recorder.RunOptions{
 			Options: o, Command: []string{path}, Env: []string{"OPERATOR_NAMESPACE=" + d.ns, "OPERATOR_WORD=" + planted}, NoCapture: true, Stderr: os.Stderr,
 		})
-	}, recorder.Options{Config: config, EBPF: ebpf})
+	}, o)
 	said := await(d.recording, "the operator's pid", func(l *traces.Log) bool { return strings.HasPrefix(l.Message, "pid ") })
 	d.pid = must[int](t)(strconv.Atoi(strings.TrimPrefix(said.Message, "pid ")))
 	return d
@@ -81,8 +87,14 @@ func startDoer(t testing.TB, ebpf recorder.EBPF) *doer {
 // order has the operator do something, and returns the version of the order.
 func (d *doer) order(name, do string) string {
 	d.t.Helper()
+	return d.orderAt(name, do, "")
+}
+
+// orderAt has it do something to what lies AT a place.
+func (d *doer) orderAt(name, do, at string) string {
+	d.t.Helper()
 	return must[*corev1.ConfigMap](d.t)(d.client.CoreV1().ConfigMaps(d.ns).Create(d.t.Context(), &corev1.ConfigMap{
-		ObjectMeta: metav1.ObjectMeta{Name: name}, Data: map[string]string{"do": do},
+		ObjectMeta: metav1.ObjectMeta{Name: name}, Data: map[string]string{"do": do, "at": at},
 	}, metav1.CreateOptions{})).ResourceVersion
 }
 
@@ -157,7 +169,7 @@ func TestRunTiesCallsToLinesAndPasses(t *testing.T) {
 		}
 	}
 
-	lines := marks(t, "testdata/operator/main.go")
+	lines := marks(t, "testdata/operator/main.go", "call")
 	found := map[string]bool{}
 	for _, q := range rows[traces.Request](t, trace) {
 		if !write(q.Verb) {

@@ -71,7 +71,7 @@ func (o *RunOptions) profiler(path string) (*profiler, error) {
 	if o.EBPF == "" || o.EBPF == EBPFOff {
 		return nil, nil
 	}
-	p, err := openProfiler(path, o.Hz)
+	p, err := openProfiler(path, &o.Options)
 	if err == nil && (p.unwatched() == nil || o.EBPF != EBPFOn) {
 		if why := p.unwatched(); why != nil {
 			o.note("recording samples, but no reconciles and stacks of calls: %v", why)

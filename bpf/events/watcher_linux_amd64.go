@@ -110,6 +110,10 @@ func (w *Watcher) take(e *Event) *Event {
 	return e
 }
 
+// Seen is the time on CLOCK_MONOTONIC up to which all is taken that happened: Next has told of it, or will when its
+// second is over.
+func (w *Watcher) Seen() time.Duration { return w.ring.Seen() }
+
 // Rest is what Next has not told of, for its second is not over. No Next comes after it.
 func (w *Watcher) Rest() (all []*Event) {
 	for {

@@ -76,7 +76,7 @@ func (w *watched) so(t testing.TB) (all []*Event) {
 	seen := make(chan struct{})
 	go func() {
 		defer close(seen)
-		for w.ring.Seen() < now && t.Context().Err() == nil {
+		for w.Seen() < now && t.Context().Err() == nil {
 			<-time.After(time.Millisecond)
 		}
 		cancel()

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"runtime"
+	"time"
 
 	"github.com/opreplay/opreplay/bpf"
 )
@@ -20,6 +21,7 @@ func Watch(*bpf.Processes, Options) (*Watcher, error) { return nil, errUnsupport
 
 func (*Watcher) Next(context.Context) (*Event, error) { return nil, errUnsupported }
 func (*Watcher) Rest() []*Event                       { return nil }
+func (*Watcher) Seen() time.Duration                  { return 0 }
 func (*Watcher) Loops() []Loop                        { return nil }
 func (*Watcher) Lost() (uint64, error)                { return 0, errUnsupported }
 func (*Watcher) Close() error                         { return nil }

@@ -14,7 +14,7 @@ import (
 
 // Process names the code of a running process. It is used by one goroutine.
 type Process struct {
-	// Binary is the program that the process runs.
+	// Binary is the program that the process runs; nil where that is none of Go's.
 	Binary *Binary
 	// Unresolved counts the addresses that no Go function of the program was found for: C code, code
 	// of the kernel's (the vDSO), or a broken stack.
@@ -54,6 +54,9 @@ func (b *Binary) Process(pid int) (*Process, error) {
 	return p, nil
 }
 
+// Foreign is the process PID, which runs a program that is none of Go's: its frames are named by file and offset.
+func Foreign(pid int) (*Process, error) { return (*Binary)(nil).Process(pid) }
+
 func (p *Process) readMaps() error {
 	dir := filepath.Join("/proc", strconv.Itoa(p.pid))
 	exe, err := os.Readlink(filepath.Join(dir, "exe"))
@@ -87,7 +90,7 @@ func parseMaps(r io.Reader, exe string, b *Binary) ([]mapping, error) {
 		if fields := strings.SplitN(lines.Text(), " ", 6); len(fields) == 6 {
 			m.file = strings.TrimLeft(fields[5], " ")
 		}
-		if m.file == exe {
+		if b != nil && m.file == exe {
 			if addr, ok := b.Address(m.off); ok {
 				m.program, m.link = true, m.from-addr
 			}
@@ -128,7 +131,9 @@ func (p *Process) Frames(pc uint64) []traces.Frame {
 	if len(frames) > 0 {
 		return frames
 	}
-	p.Unresolved++
+	if p.Binary != nil {
+		p.Unresolved++
+	}
 	return []traces.Frame{p.foreign(pc)}
 }
 

@@ -73,3 +73,24 @@ func startGuest(t *testing.T, path string) (pid int, lines []string) {
 	}
 	return g.PID, lines
 }
+
+// What is no program of Go's is named by file and offset, and is no stack that could not be resolved.
+func TestForeignProcess(t *testing.T) {
+	cat := guest.Start(t, "/bin/cat")
+	cat.Say("up")
+	cat.Line() // its own code is mapped now
+	p, err := Foreign(cat.PID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var code uint64
+	for _, m := range p.maps {
+		if strings.HasSuffix(m.file, "/cat") {
+			code = m.from
+		}
+	}
+	frames := p.Stack([]uint64{code + 16, code + 32}, [2]uint64{})
+	if len(frames) != 2 || !strings.HasPrefix(frames[0].Function, "cat+0x") || frames[0] == frames[1] || p.Unresolved != 0 {
+		t.Errorf("%+v, %d unresolved", frames, p.Unresolved)
+	}
+}

@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/opreplay/opreplay/bpf"
+	"github.com/opreplay/opreplay/bpf/events"
 	"github.com/opreplay/opreplay/internal/cli"
 	"github.com/opreplay/opreplay/recorder"
 )
@@ -64,6 +65,22 @@ It runs until ^C or --duration. It needs the rights to list and watch; what it m
 // profileFlags say how to look at an operator from the kernel.
 func profileFlags(cmd *cobra.Command, o *recorder.Options) {
 	cmd.Flags().IntVar(&o.Hz, "hz", bpf.DefaultHz, "samples of the operator's stacks in a second, of each processor")
+	f := cmd.Flags()
+	f.StringSlice("kernel-events", recorder.CheapKernelEvents, "what befalls it in the kernel: refused (connections), forks, enospc (a full disk), read-loops; all, none. The last two cost each system call of the machine some 0.1 µs")
+	f.IntVar(&o.KernelEvents.Reads, "read-loop-rate", events.DefaultReads, "equal reads in a second that make a hot loop")
+	f.DurationVar(&o.KernelEvents.Hold, "read-loop-hold", events.DefaultHold, "for how long there must be as many in each second")
+}
+
+// kernelEvents reads the flag, of the commands that have it.
+func kernelEvents(cmd *cobra.Command, o *recorder.Options) error {
+	if cmd.Flags().Lookup("kernel-events") == nil {
+		return nil
+	}
+	words, err := cmd.Flags().GetStringSlice("kernel-events")
+	if err != nil {
+		return err
+	}
+	return recorder.SetKernelEvents(&o.KernelEvents, words)
 }
 
 // recordingFlags are those of every command that records.
@@ -95,6 +112,9 @@ func prepare(cmd *cobra.Command, o *recorder.Options, a recorder.Access) (err er
 	}
 	if o.Duration < 0 {
 		return cli.Usagef("--duration %s: want a positive time", o.Duration)
+	}
+	if err := kernelEvents(cmd, o); err != nil {
+		return err
 	}
 	if o.Config, o.Namespace, err = a.Load(); err != nil {
 		return err

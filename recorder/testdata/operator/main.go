@@ -4,7 +4,9 @@ package main
 import (
 	"context"
 	"fmt"
+	"net"
 	"os"
+	"os/exec"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -45,10 +47,48 @@ func (r *reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 		if first {
 			return ctrl.Result{}, fmt.Errorf("no luck")
 		}
+	case "connect", "start", "fill", "read":
+		if first {
+			fmt.Println("befallen:", befall(order.Data["do"], order.Data["at"]))
+		}
 	case "write":
 		return ctrl.Result{}, r.write(ctx, order.Namespace, os.Getenv("OPERATOR_WORD"))
 	}
 	return ctrl.Result{}, nil
+}
+
+// befall has something befall the process in the kernel.
+//
+//go:noinline
+func befall(what, at string) error {
+	switch what {
+	case "connect":
+		c, err := net.Dial("tcp", at) // befall: connect
+		if err != nil {
+			return err
+		}
+		return c.Close()
+	case "start":
+		for range 5 {
+			if err := exec.Command(at).Run(); err != nil { // befall: start
+				return err
+			}
+		}
+		return nil
+	case "fill":
+		return os.WriteFile(at, make([]byte, 10<<20), 0o600) // befall: fill
+	}
+	f, err := os.Open(at)
+	if err != nil {
+		return err
+	}
+	defer f.Close() //nolint:errcheck // only read
+	for end := time.Now().Add(4 * time.Second); time.Now().Before(end); {
+		if _, err := f.ReadAt(make([]byte, 1), 0); err != nil { // befall: read
+			return err
+		}
+	}
+	return nil
 }
 
 // burn uses up a processor.
