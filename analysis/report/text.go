@@ -28,6 +28,7 @@ func Text(w io.Writer, r *analysis.Result, o Options) error {
 	if o.Width == 0 {
 		o.Width = 100
 	}
+	r = cleaned(r)
 	p := &printer{w: bufio.NewWriter(w), style: style{o.Color}, width: o.Width}
 	p.looked(&r.Looked)
 	for _, c := range r.Caveats {

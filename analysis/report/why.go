@@ -13,6 +13,7 @@ func Why(w io.Writer, c *causal.Chain, o Options) error {
 	if o.Width == 0 {
 		o.Width = 100
 	}
+	c = cleaned(c)
 	p := &printer{w: bufio.NewWriter(w), style: style{o.Color}, width: o.Width}
 	p.line(p.bold(c.Target) + "  " + p.dim(c.Trace))
 	p.line("")

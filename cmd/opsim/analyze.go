@@ -26,6 +26,13 @@ The detectors are ` + strings.Join(analysis.Names(), ", ") + `; docs/findings ha
 Exit code 1 means that there are findings, 0 that there are none.`,
 		Example: `  opsim analyze run.optrace
   opsim analyze run.optrace -o json
+
+  # for an issue, for code scanning, for CI, for the log of a GitHub workflow
+  opsim analyze run.optrace -o markdown
+  opsim analyze run.optrace -o sarif > opsim.sarif
+  opsim analyze run.optrace -o junit > opsim.xml
+  opsim analyze run.optrace -o github
+
   opsim analyze run.optrace --detector self-loop,churn --notes`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -42,9 +49,18 @@ Exit code 1 means that there are findings, 0 that there are none.`,
 				return err
 			}
 			out := cmd.OutOrStdout()
-			if output == "json" {
+			switch output {
+			case "json":
 				err = report.JSON(out, result)
-			} else {
+			case "markdown":
+				err = report.Markdown(out, result)
+			case "sarif":
+				err = report.SARIF(out, result)
+			case "junit":
+				err = report.JUnit(out, result)
+			case "github":
+				err = report.GitHub(out, result)
+			default:
 				err = report.Text(out, result, report.Options{Color: report.Terminal(out), Notes: notes})
 			}
 			if err == nil && len(result.Findings) > 0 {
@@ -53,7 +69,7 @@ Exit code 1 means that there are findings, 0 that there are none.`,
 			return err
 		},
 	}
-	cli.OutputFlag(cmd, &output, "text", "json")
+	cli.OutputFlag(cmd, &output, "text", "json", "markdown", "sarif", "junit", "github")
 	cmd.Flags().StringSliceVar(&names, "detector", nil, "run only these detectors")
 	cmd.Flags().BoolVar(&notes, "notes", false, "also print what is no fault but worth knowing")
 	_ = cmd.RegisterFlagCompletionFunc("detector", cobra.FixedCompletions(analysis.Names(), cobra.ShellCompDirectiveNoFileComp))
