@@ -50,6 +50,19 @@ check-hour: ## a virtual hour of a busy operator and its replica, HOURS (20) tim
 cases: build ## the bundled regression cases, as opsim test runs them; JUNIT=FILE for a report
 	bin/opsim test traces/cases $(if $(JUNIT),--junit $(JUNIT))
 
+.PHONY: accuracy
+accuracy: ## how often each detector is right, over all labelled traces and 20 variants of each; a confusion table
+	go test -count 1 -run '^TestAccuracy$$' -v ./analysis
+
+.PHONY: labelled
+labelled: build ## play the labelled runs (traces/labelled) anew: both twins of the zoo under the plans of their cases
+	@for c in $(ZOO); do for twin in faulty fixed; do \
+		flag=; test $$twin = faulty || flag=' --fixed'; plan=; test ! -f examples/operators/$$c/plan.yaml || plan="--plan examples/operators/$$c/plan.yaml"; \
+		second=; test $$c != twoleaders || second="bin/zoo/$$c$$flag"; rm -rf traces/labelled/$$c-$$twin.optrace; echo "$$c $$twin"; \
+		bin/opsim replay traces/cases/$$c.optrace --operator "bin/zoo/$$c$$flag" $${second:+--operator "$$second"} $$plan \
+			--settle 20s --out traces/labelled/$$c-$$twin.optrace >/dev/null || exit 1; \
+	done; done
+
 .PHONY: test
 test: control-plane ## test everything, with the race detector where it is cheap (the first run builds a control plane)
 	go test -timeout 20m $(HEAVY)

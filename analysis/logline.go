@@ -86,6 +86,17 @@ func (s *said) object(m *Model) (Object, bool) {
 			return state.Object, true
 		}
 	}
+	if s.group == "" && s.kind == "" { // a recorded reconcile has the controller's name only
+		var found *State
+		for state := range m.Objects {
+			if state.Namespace == s.namespace && state.Name == s.name && strings.HasPrefix(state.Resource, resource) && (found == nil || state.compare(found.Object) < 0) {
+				found = state
+			}
+		}
+		if found != nil {
+			return found.Object, true
+		}
+	}
 	return Object{Group: strings.Clone(s.group), Resource: strings.Clone(resource), Namespace: strings.Clone(s.namespace), Name: strings.Clone(s.name)}, true
 }
 

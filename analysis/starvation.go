@@ -64,6 +64,7 @@ type hold struct {
 	object   Object
 	from, to int64 // the first call, and the first about another family
 	last     int64 // the last call
+	still    int64 // the longest time without one
 	calls    int64
 	stack    int64
 	verb     string
@@ -152,31 +153,34 @@ func (d *Starvation) Log(m *Model, l *traces.Log) {
 // busy notes that the process is at work on an object.
 func (d *Starvation) busy(m *Model, w *worker, s *State, from, to, stack int64, verb string) {
 	family := s.Family()
-	answers := false
-	for _, answered := range [2]*State{s, m.ByUID(family)} {
-		if answered == nil {
-			continue
-		}
-		if x, is := w.waiting[answered]; is {
-			answers = true
-			delete(w.waiting, answered)
-			defer d.answered(w, answered, x, from)
-		}
-	}
-	if family != w.hold.family || answers { // who takes up something new was free
-		w.hold.to = from
+	root := m.ByUID(family)
+	since, waits := w.waiting[s]
+	rootSince, rootWaits := w.waiting[root]
+	if family != w.hold.family || waits || rootWaits { // who takes up something new was free
+		w.hold.to, w.hold.still = from, max(w.hold.still, from-w.hold.last)
 		if w.hold.to-w.hold.from >= d.MinHold {
 			w.past.add(w.hold)
 		}
 		w.hold = hold{family: family, object: s.Object, from: from}
-		if root := m.ByUID(family); root != nil {
+		if root != nil {
 			w.hold.object = root.Object
 		}
+	}
+	if w.hold.last != 0 {
+		w.hold.still = max(w.hold.still, from-w.hold.last)
 	}
 	w.hold.last, w.hold.stack = to, cmp.Or(stack, w.hold.stack)
 	if verb != "" {
 		w.hold.calls++
 		w.hold.verb = verb
+	}
+	if waits {
+		delete(w.waiting, s)
+		d.answered(w, s, since, from)
+	}
+	if rootWaits && root != s {
+		delete(w.waiting, root)
+		d.answered(w, root, rootSince, from)
 	}
 }
 
@@ -197,13 +201,19 @@ func (d *Starvation) answered(w *worker, s *State, x waiting, at int64) {
 			if h.family == s.Family() || float64(covered) < d.MinShare*float64(wait) {
 				continue
 			}
-			if usual.n >= 3 && float64(wait)/1e9 >= d.Ratio*m || usual.n < 3 && h.calls >= 3 {
+			if d.active(h) && (usual.n < 3 || float64(wait)/1e9 >= d.Ratio*m) {
 				d.starve(w.process, h.object, "", h.from, min(h.to, at)-h.from, h.calls, h.verb, h.stack, false).wait(s.Object, x, wait)
 			}
 			break
 		}
 	}
 	usual.add(float64(wait) / 1e9)
+}
+
+// active is whether somebody was at work all through the hold: a process that is idle holds nothing, and an event that
+// it has no interest in waits for nothing.
+func (d *Starvation) active(h *hold) bool {
+	return h.calls >= 5 && h.still <= d.MinWait/2
 }
 
 // Gone implements GoneDetector.
@@ -324,7 +334,7 @@ func (d *Starvation) Findings(m *Model) ([]Finding, []Note) {
 // unanswered are the events that wait when the trace ends, behind a holder that is at work to the end.
 func (d *Starvation) unanswered(m *Model, w *worker) {
 	h, end := &w.hold, m.End(w.process)
-	if h.calls < 5 || float64(end-h.last) > float64(d.MinWait)/2 {
+	if !d.active(h) || end-h.last > d.MinWait/2 {
 		return
 	}
 	var objects []*State

@@ -1,0 +1,303 @@
+package analysis
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"sigs.k8s.io/yaml"
+
+	"github.com/opreplay/opreplay/traces"
+)
+
+// How often detectors are right, over all labelled traces: those of the zoo (recorded, and replayed under the plans of
+// their cases, faulty and mended twins), and scenes for detectors without an operator; each as it is and in variants with
+// other times, another order where either may be, other versions, and other controllers at work beside it (vary).
+//
+// make accuracy prints the tables.
+
+// variants is how many of each trace there are beside itself.
+const variants = 20
+
+// label is a finding that must be there.
+type label struct {
+	Detector string `json:"detector"`
+	// Object must be among the finding's objects, Field be its field; "" is any.
+	Object string `json:"object"`
+	Field  string `json:"field"`
+}
+
+// labelled is a trace with what must be found in it, and nothing else.
+type labelled struct {
+	name     string
+	rows     []traces.Record
+	manifest *traces.Manifest
+	want     []label
+	subject  string // detector whose notes count, "" for none
+	notes    bool   // there must be some
+}
+
+// corpus is every labelled trace.
+func corpus(t *testing.T) []labelled {
+	var all []labelled
+	for _, s := range scenes() {
+		m := &traces.Manifest{Source: "run"}
+		all = append(all, labelled{s.name, rowsOf(t, s.faulty), m, s.want, s.subject, s.notes})
+		for i, healthy := range s.healthy {
+			all = append(all, labelled{fmt.Sprintf("%s (well %d)", s.name, i+1), rowsOf(t, healthy), m, nil, s.subject, false})
+		}
+	}
+	return append(all, recorded(t)...)
+}
+
+// recorded are the traces that labels.yaml names.
+func recorded(t *testing.T) []labelled {
+	dir := filepath.Join("..", "traces", "labelled")
+	text, err := os.ReadFile(filepath.Join(dir, "labels.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var file struct {
+		Traces []struct {
+			Trace    string  `json:"trace"`
+			Findings []label `json:"findings"`
+		} `json:"traces"`
+	}
+	if err := yaml.UnmarshalStrict(text, &file); err != nil {
+		t.Fatal(err)
+	}
+	var all []labelled
+	for _, x := range file.Traces {
+		trace, err := traces.Open(filepath.Join(dir, x.Trace))
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := slices.DeleteFunc(x.Findings, func(l label) bool { return !slices.Contains(Names(), l.Detector) })
+		l := labelled{name: x.Trace, manifest: trace.Manifest(), want: want}
+		for row, err := range trace.Records(t.Context(), traces.Range{Tables: listen(All()).tables()}) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			l.rows = append(l.rows, copyOf(row))
+		}
+		if err := trace.Close(); err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, l)
+	}
+	return all
+}
+
+// score counts, by detector.
+type score struct{ hit, missed, wrong map[string]int }
+
+func newScore() *score {
+	return &score{map[string]int{}, map[string]int{}, map[string]int{}}
+}
+
+func (s *score) recall(d string) float64    { return ratio(s.hit[d], s.hit[d]+s.missed[d]) }
+func (s *score) precision(d string) float64 { return ratio(s.hit[d], s.hit[d]+s.wrong[d]) }
+
+func (s *score) totals() (precision, recall float64) {
+	var hit, missed, wrong int
+	for _, d := range Names() {
+		hit, missed, wrong = hit+s.hit[d], missed+s.missed[d], wrong+s.wrong[d]
+	}
+	return ratio(hit, hit+wrong), ratio(hit, hit+missed)
+}
+
+func ratio(k, n int) float64 {
+	if n == 0 {
+		return 1
+	}
+	return float64(k) / float64(n)
+}
+
+// judge holds what was found against what should be, and returns what is wrong in words.
+func (s *score) judge(l *labelled, r *Result) (problems []string) {
+	taken := make([]bool, len(r.Findings))
+	for _, w := range l.want {
+		i := slices.IndexFunc(r.Findings, w.is)
+		if i < 0 {
+			s.missed[w.Detector]++
+			problems = append(problems, fmt.Sprintf("no %s of %s %s", w.Detector, w.Object, w.Field))
+			continue
+		}
+		taken[i] = true
+		s.hit[w.Detector]++
+	}
+	for i := range r.Findings {
+		if f := &r.Findings[i]; !taken[i] {
+			s.wrong[f.Detector]++
+			problems = append(problems, fmt.Sprintf("%s, which is not there: %s", f.Detector, f.What))
+		}
+	}
+	if l.subject != "" && isNoter(l.subject) {
+		has := slices.ContainsFunc(r.Notes, func(n Note) bool { return n.Detector == l.subject && n.Process != neighbour })
+		switch {
+		case l.notes && has:
+			s.hit[l.subject]++
+		case l.notes:
+			s.missed[l.subject]++
+			problems = append(problems, "no note of "+l.subject)
+		case has:
+			s.wrong[l.subject]++
+			problems = append(problems, "a note of "+l.subject)
+		}
+	}
+	return problems
+}
+
+func (l label) is(f Finding) bool {
+	return f.Detector == l.Detector && (l.Field == "" || f.Field == l.Field) &&
+		(l.Object == "" || slices.ContainsFunc(f.Objects, func(o Object) bool { return o.String() == l.Object }))
+}
+
+// isNoter is whether a detector has notes only.
+func isNoter(detector string) bool {
+	return slices.Contains([]string{"useless-reconciles", "queue-wait", "rbac", "metrics"}, detector)
+}
+
+func analyzed(t *testing.T, l *labelled, rows []traces.Record) *Result {
+	t.Helper()
+	r, err := Records(context.Background(), each(rows), l.manifest, l.name, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+func TestAccuracy(t *testing.T) {
+	all := corpus(t)
+	plain, noisy := newScore(), newScore()
+	confusion := map[string]map[string]int{}
+	delays := map[string][]float64{}
+	for i := range all {
+		l := &all[i]
+		r := analyzed(t, l, l.rows)
+		for _, p := range plain.judge(l, r) {
+			t.Errorf("%s: %s", l.name, p)
+		}
+		for _, w := range l.want {
+			if d, ok := timeToDetection(t, l, w, r); ok {
+				delays[w.Detector] = append(delays[w.Detector], d)
+			}
+		}
+		var wrong []string
+		for seed := range uint64(variants) {
+			r := analyzed(t, l, vary(l.rows, seed+uint64(i)<<8))
+			for _, p := range noisy.judge(l, r) {
+				wrong = append(wrong, fmt.Sprintf("%s, variant %d: %s", l.name, seed, p))
+			}
+			confuse(confusion, l, r)
+		}
+		if len(wrong) > 0 {
+			t.Logf("%s, and %d more like it", wrong[0], len(wrong)-1)
+		}
+	}
+	t.Log(table(plain, noisy, delays))
+	t.Log(matrix(confusion))
+	if p, r := plain.totals(); p < 1 || r < 1 {
+		t.Errorf("precision %.3f, recall %.3f over the traces as they are, want 1", p, r)
+	}
+	const floor = 0.95
+	for _, d := range Names() {
+		if p, r := noisy.precision(d), noisy.recall(d); p < floor || r < floor {
+			t.Errorf("%s: precision %.3f, recall %.3f over the variants, want %.2f", d, p, r, floor)
+		}
+		if plain.hit[d]+plain.missed[d] == 0 {
+			t.Logf("no labelled trace has a fault for %s", d)
+		}
+	}
+}
+
+// timeToDetection is for how long the fault must have gone on, in seconds, for the trace that ends there to show it.
+func timeToDetection(t *testing.T, l *labelled, w label, r *Result) (float64, bool) {
+	i := slices.IndexFunc(r.Findings, w.is)
+	if i < 0 {
+		return 0, false
+	}
+	low, high := 0, len(l.rows) // the first prefix that shows it, taking it that longer ones do
+	for low < high {
+		mid := (low + high) / 2
+		if slices.ContainsFunc(analyzed(t, l, l.rows[:mid]).Findings, w.is) {
+			high = mid
+		} else {
+			low = mid + 1
+		}
+	}
+	end := l.rows[low-1].Header().TS
+	return max(0, float64(end-r.Findings[i].First.UnixNano())/1e9), true
+}
+
+// confuse counts which detectors spoke of traces that are labelled with what.
+func confuse(table map[string]map[string]int, l *labelled, r *Result) {
+	is := "well"
+	switch {
+	case len(l.want) > 0:
+		var names []string
+		for _, w := range l.want {
+			names = append(names, w.Detector)
+		}
+		is = strings.Join(slices.Compact(names), " + ")
+	case l.notes:
+		is = l.subject
+	}
+	if table[is] == nil {
+		table[is] = map[string]int{}
+	}
+	table[is][""]++
+	spoke := map[string]bool{}
+	for i := range r.Findings {
+		spoke[r.Findings[i].Detector] = true
+	}
+	for _, n := range r.Notes {
+		if n.Detector == l.subject && isNoter(l.subject) && n.Process != neighbour {
+			spoke[n.Detector] = true
+		}
+	}
+	for d := range spoke {
+		table[is][d]++
+	}
+}
+
+func table(plain, noisy *score, delays map[string][]float64) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "\n%-20s  %29s  %29s  %s\n", "", "as they are", fmt.Sprintf("%d variants of each", variants), "median time")
+	fmt.Fprintf(&b, "%-20s  %5s %7s %7s %7s  %5s %7s %7s %7s  %s\n", "DETECTOR", "FAULTS", "FOUND", "WRONG", "", "FAULTS", "RECALL", "WRONG", "PRECIS.", "TO DETECTION")
+	for _, d := range Names() {
+		delay := ""
+		if list := delays[d]; len(list) > 0 {
+			slices.Sort(list)
+			delay = time.Duration(list[len(list)/2] * 1e9).Round(10 * time.Millisecond).String()
+		}
+		fmt.Fprintf(&b, "%-20s  %5d %7d %7d %7s  %6d %6.1f%% %7d %6.1f%%  %s\n", d, plain.hit[d]+plain.missed[d], plain.hit[d], plain.wrong[d], "",
+			noisy.hit[d]+noisy.missed[d], 100*noisy.recall(d), noisy.wrong[d], 100*noisy.precision(d), delay)
+	}
+	p, r := plain.totals()
+	np, nr := noisy.totals()
+	fmt.Fprintf(&b, "all: precision %.1f %%, recall %.1f %% as they are; precision %.1f %%, recall %.1f %% over the variants", 100*p, 100*r, 100*np, 100*nr)
+	return b.String()
+}
+
+// matrix is the confusion table: which detectors spoke of the variants of traces with a label, and of how many.
+func matrix(confusion map[string]map[string]int) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "\n%-46s %7s  %s\n", "LABELLED", "TRACES", "SPOKE OF")
+	for _, is := range slices.Sorted(maps.Keys(confusion)) {
+		var spoke []string
+		for _, d := range Names() {
+			if n := confusion[is][d]; n > 0 {
+				spoke = append(spoke, fmt.Sprintf("%s %d", d, n))
+			}
+		}
+		fmt.Fprintf(&b, "%-46s %7d  %s\n", is, confusion[is][""], strings.Join(spoke, ", "))
+	}
+	return b.String()
+}
