@@ -11,16 +11,22 @@ import (
 // JSON writes the result as indented JSON. Lists are never null; the same trace gives the same bytes.
 func JSON(w io.Writer, r *analysis.Result) error {
 	out := *r
-	out.Findings = make([]analysis.Finding, len(r.Findings))
-	for i, f := range r.Findings {
-		f.Objects, f.Statistics, f.Evidence.Items = orEmpty(f.Objects), orEmpty(f.Statistics), orEmpty(f.Evidence.Items)
-		out.Findings[i] = f
-	}
+	out.Findings = wholes(r.Findings)
 	out.Notes = orEmpty(out.Notes)
 	out.Caveats = orEmpty(out.Caveats)
 	out.Looked.Processes = orEmpty(out.Looked.Processes)
 	out.Looked.Detectors = orEmpty(out.Looked.Detectors)
 	return encode(w, out)
+}
+
+// wholes are findings without lists that are null.
+func wholes(list []analysis.Finding) []analysis.Finding {
+	out := make([]analysis.Finding, len(list))
+	for i, f := range list {
+		f.Objects, f.Statistics, f.Evidence.Items = orEmpty(f.Objects), orEmpty(f.Statistics), orEmpty(f.Evidence.Items)
+		out[i] = f
+	}
+	return out
 }
 
 // WhyJSON writes a chain of causes as indented JSON.

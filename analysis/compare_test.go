@@ -1,0 +1,170 @@
+package analysis
+
+import (
+	"context"
+	"iter"
+	"math/rand/v2"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/opreplay/opreplay/analysis/internal/synth"
+	"github.com/opreplay/opreplay/traces"
+)
+
+// onDisk writes records as a trace and opens it.
+func onDisk(t *testing.T, rows iter.Seq[traces.Record]) *traces.Trace {
+	t.Helper()
+	dir := filepath.Join(t.TempDir(), "t.optrace")
+	w, err := traces.Create(dir, traces.Manifest{Source: "run"}, traces.WriterOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for r := range rows {
+		if err := w.Append(r); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	tr, err := traces.Open(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = tr.Close() })
+	return tr
+}
+
+func compare(t *testing.T, before, after *traces.Trace) *Comparison {
+	t.Helper()
+	c, err := Compare(context.Background(), before, after, Options{Detectors: []Detector{NewSelfLoop(), NewChurn(), NewConflictStorm()}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+func measures(c *Comparison) (out []string) {
+	for _, s := range c.Shifts {
+		out = append(out, s.Measure)
+	}
+	return out
+}
+
+// Two recordings of one operator differ by chance only, and that is no difference.
+func TestTwoRecordingsOfOneOperator(t *testing.T) {
+	before := onDisk(t, synth.Records(synth.Options{Rows: 20_000, Alive: 50, Seed: 1}))
+	c := compare(t, before, onDisk(t, synth.Records(synth.Options{Rows: 15_000, Alive: 50, Seed: 2})))
+	if len(c.New)+len(c.Worse)+len(c.Better)+len(c.Gone)+len(c.Shifts) > 0 {
+		t.Errorf("new %d, worse %d, better %d, gone %d, shifts %q", len(c.New), len(c.Worse), len(c.Better), len(c.Gone), measures(c))
+	}
+	if c.Tested < 5 {
+		t.Errorf("only %d measures were compared", c.Tested)
+	}
+}
+
+// slower makes the passes of an operator take longer, and every third write of its be refused.
+func slower(rows iter.Seq[traces.Record]) iter.Seq[traces.Record] {
+	r := rand.New(rand.NewPCG(1, 2))
+	n := 0
+	return func(yield func(traces.Record) bool) {
+		for x := range rows {
+			switch x := x.(type) {
+			case *traces.Reconcile:
+				x.Start -= int64(r.ExpFloat64() * 3e6)
+			case *traces.Request:
+				if n++; n%3 == 0 {
+					x.Code, x.Reason = 409, "Conflict"
+				}
+			}
+			if !yield(x) {
+				return
+			}
+		}
+	}
+}
+
+func TestWhatChanged(t *testing.T) {
+	before := onDisk(t, synth.Records(synth.Options{Rows: 20_000, Alive: 50, Seed: 1}))
+	c := compare(t, before, onDisk(t, slower(synth.Records(synth.Options{Rows: 20_000, Alive: 50, Seed: 2}))))
+	got := measures(c)
+	for _, want := range []string{"duration of reconciles: site", "refused: patch of status, sites.web.example.com"} {
+		i := slices.Index(got, want)
+		if i < 0 {
+			t.Errorf("%q is missing in %q", want, got)
+			continue
+		}
+		s := c.Shifts[i]
+		if s.After.Value <= s.Before.Value || s.P > 1e-6 || s.Test == "" || s.Process != "siteop" {
+			t.Errorf("%+v", s)
+		}
+	}
+	for _, m := range got {
+		if strings.HasPrefix(m, "latency") || strings.HasPrefix(m, "writes per object") {
+			t.Errorf("%s did not change", m)
+		}
+	}
+}
+
+// A fault that came with an upgrade is new, one that went is gone, and by name they are the same for other objects.
+func TestFindingsOfTwoTraces(t *testing.T) {
+	scene := func(looping bool, name string, n int) *traces.Trace {
+		c := newCluster(t, "loop", "race")
+		s := site(c, name)
+		d := database(c, "orders")
+		for range n {
+			race(c, d)
+			if looping {
+				c.sleep(20 * time.Millisecond)
+				c.status("loop", s, m{"conditions": []any{condition("Served", "True", c.stamp())}})
+			}
+		}
+		return onDisk(t, slices.Values(c.rows))
+	}
+	names := func(list []Finding) (out []string) {
+		for _, f := range list {
+			out = append(out, f.Detector)
+		}
+		slices.Sort(out)
+		return out
+	}
+	good, bad := scene(false, "front", 20), scene(true, "shop", 20)
+	c := compare(t, good, bad)
+	if got := names(c.New); !slices.Equal(got, []string{"churn", "self-loop"}) || len(c.Gone) != 0 {
+		t.Errorf("new %q, gone %q", got, names(c.Gone))
+	}
+	c = compare(t, bad, good)
+	if got := names(c.Gone); !slices.Equal(got, []string{"churn", "self-loop"}) || len(c.New) != 0 {
+		t.Errorf("gone %q, new %q", got, names(c.New))
+	}
+	if c = compare(t, bad, scene(true, "other", 20)); len(c.New)+len(c.Gone)+len(c.Worse)+len(c.Better) > 0 {
+		t.Errorf("the same fault of another object: new %q, gone %q, worse %v", names(c.New), names(c.Gone), c.Worse)
+	}
+}
+
+func TestBins(t *testing.T) {
+	var steady, bursts bins
+	r := rand.New(rand.NewPCG(5, 6))
+	ts := int64(1e18)
+	for range 5000 {
+		ts += int64(r.ExpFloat64() * 1e8)
+		steady.add(ts)
+	}
+	if len(steady.counts) > maxBins || steady.n() != 5000 {
+		t.Fatalf("%d in %d bins", steady.n(), len(steady.counts))
+	}
+	if d := steady.dispersion(1e18, ts); d > 1.5 { // χ²/df of a hundred bins stays under 1.45 but once in a thousand
+		t.Error("a Poisson process has dispersion", d)
+	}
+	for i := range 100 {
+		for range 50 {
+			bursts.add(int64(1e18) + int64(i/10)*50e9 + int64(i)*1e6)
+		}
+	}
+	if d := bursts.dispersion(1e18, 1e18+500e9); d < 50 {
+		t.Error("bursts of 500 have dispersion", d)
+	}
+}
