@@ -61,7 +61,7 @@ type Options struct {
 	Steps io.Writer
 
 	// Live has the cluster do, in virtual time, what no script says: a process that has ended is started again,
-	// and objects whose owners are all gone are deleted.
+	// objects whose owners are all gone are deleted, and deleted namespaces end.
 	Live bool
 	// Without are the recorded seqs of outsiders' steps that are left out.
 	Without []int64
@@ -80,9 +80,9 @@ type Options struct {
 }
 
 // server is the API server that the recording asks for: the versions that it serves are those of the recorded
-// cluster's age.
+// cluster's age. Its quotas are counted: what a run makes and deletes beyond the recording has nobody else to.
 func (o *Options) server() apiserver.Options {
-	so := apiserver.Options{RBAC: o.RBAC, Version: o.Trace.Manifest().Cluster.Version}
+	so := apiserver.Options{RBAC: o.RBAC, Quotas: true, Version: o.Trace.Manifest().Cluster.Version}
 	if _, err := utilversion.ParseGeneric(so.Version); err != nil {
 		so.Version = "" // not recorded
 	}

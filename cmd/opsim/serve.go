@@ -124,7 +124,8 @@ func (f *serveFlags) serve(cmd *cobra.Command, args []string, past *replay.Past,
 	}
 	defer l.Close() //nolint:errcheck // closed already when it was served
 	if f.writable {
-		o.Live, o.Webhooks, o.EnableAdmission = true, serve.Webhooks(), []string{apiserver.PluginStorageProtection}
+		o.Live, o.Quotas = true, true
+		o.Webhooks, o.EnableAdmission = serve.Webhooks(), []string{apiserver.PluginStorageProtection}
 	} else {
 		o.ReadOnly = "this is the past, which cannot be changed; opsim serve --writable makes a live world of it"
 		o.Clock = standing(past.Time)

@@ -10,6 +10,7 @@ import (
 	"k8s.io/apiserver/pkg/admission"
 	"k8s.io/apiserver/pkg/admission/initializer"
 	"k8s.io/apiserver/pkg/admission/plugin/namespace/lifecycle"
+	"k8s.io/apiserver/pkg/admission/plugin/resourcequota"
 	"k8s.io/apiserver/pkg/util/compatibility"
 	utilfeature "k8s.io/apiserver/pkg/util/feature"
 	"k8s.io/client-go/dynamic"
@@ -54,7 +55,7 @@ var defaultPlugins = []string{
 	defaulttolerationseconds.PluginName, setdefault.PluginName, resize.PluginName, runtimeclass.PluginName,
 	certapproval.PluginName, certsigning.PluginName, ctbattest.PluginName, certsubjectrestriction.PluginName,
 	defaultingressclass.PluginName, podtopologylabels.PluginName,
-	pluginMutatingPolicy, pluginMutatingHooks, pluginNames, pluginValidatingPolicy, pluginValidatingHooks,
+	pluginMutatingPolicy, pluginMutatingHooks, pluginNames, pluginValidatingPolicy, pluginValidatingHooks, resourcequota.PluginName,
 }
 
 // plugins are the names of the plugins in their order, with those that o adds.
@@ -88,11 +89,16 @@ func (s *Server) newAdmission(client kubernetes.Interface, stop <-chan struct{})
 	if err != nil {
 		return nil, err
 	}
+	quotas, err := s.newQuotaPlugin()
+	if err != nil {
+		return nil, err
+	}
 	ours := map[string]admission.Interface{
 		pluginMutatingPolicy: newMutatingPolicies(s), pluginMutatingHooks: mutatingHooks{hooks.mutate, hooks},
 		pluginTimes:            &worldTimes{admission.NewHandler(admission.Create, admission.Update), s.world},
 		pluginNames:            &nameGenerator{admission.NewHandler(admission.Create), s.world},
 		pluginValidatingPolicy: newValidatingPolicies(), pluginValidatingHooks: validatingHooks{hooks.valid, hooks},
+		resourcequota.PluginName: quotas,
 	}
 	for name, p := range ours {
 		all.Register(name, func(io.Reader) (admission.Interface, error) { return p, nil })

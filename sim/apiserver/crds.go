@@ -169,14 +169,19 @@ func (s *Server) settling(h http.Handler) http.Handler {
 			h.ServeHTTP(w, r)
 			return
 		}
-		held := &heldAnswer{ResponseWriter: w}
-		h.ServeHTTP(held, r)
-		// Not the request's context: the write stands even if its client has left.
-		if err := s.Settle(context.WithoutCancel(r.Context())); err != nil {
-			w.Header().Add("Warning", fmt.Sprintf("299 - %q", err.Error()))
-		}
-		held.release()
+		answerAfter(w, r, h, s.Settle)
 	})
+}
+
+// answerAfter gives h's answer when what follows from its write is done; an error of that is a warning.
+func answerAfter(w http.ResponseWriter, r *http.Request, h http.Handler, follow func(context.Context) error) {
+	held := &heldAnswer{ResponseWriter: w}
+	h.ServeHTTP(held, r)
+	// Not the request's context: the write stands even if its client has left.
+	if err := follow(context.WithoutCancel(r.Context())); err != nil {
+		w.Header().Add("Warning", fmt.Sprintf("299 - %q", err.Error()))
+	}
+	held.release()
 }
 
 // heldAnswer keeps an answer until it is released.

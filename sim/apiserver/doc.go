@@ -42,9 +42,9 @@
 //   - No controller manager, scheduler or kubelet: owners' dependents stay when owners go, namespaces stay
 //     Terminating, pods on a node stay until they are deleted without grace, no Endpoints are written, and
 //     no ServiceAccount "default" or kube-root-ca.crt appears in a new namespace.
-//   - Admission is what a real API server has without flags, but for ServiceAccount, ResourceQuota,
+//   - Admission is what a real API server has without flags, but for ServiceAccount,
 //     StorageObjectInUseProtection ([Options.EnableAdmission]), PodGroupProtection, PodResizeValidator and
-//     NodeDeclaredFeatureValidator. Its plugins see policies, classes, limits and webhooks as they are; in a
+//     NodeDeclaredFeatureValidator; ResourceQuota does not count the devices of resource claims. Its plugins see policies, classes, limits and webhooks as they are; in a
 //     real one they hear of changes up to some seconds late. Webhooks are called with [Options.Webhooks];
 //     validating ones one after the other, in the order of their configurations. All are called by HTTP/1.1, as
 //     a real API server calls all but those on its own host, and one at a time: also conversion webhooks,

@@ -35,6 +35,9 @@ type Options struct {
 	// RBAC has every request need a permission by the world's roles and bindings; a new world has those
 	// of every cluster. Else everybody may do everything.
 	RBAC bool
+	// Quotas has the status of ResourceQuotas kept as the controller in kube-controller-manager keeps it, after each
+	// write of an external request and before its answer. Where nobody keeps it, quotas limit nothing.
+	Quotas bool
 	// EnableAdmission names admission plugins to add to those that are always there; see
 	// PluginStorageProtection.
 	EnableAdmission []string

@@ -96,7 +96,11 @@ func (s *Server) start(ctx, run context.Context) error {
 		return err
 	}
 	s.inner = s.definitions.documented(s.builtin, prepared.Handler)
-	s.joined = s.version(s.groupList(s.openAPI(s.settling(s.inner))))
+	counted, err := s.counting(s.settling(s.inner))
+	if err != nil {
+		return err
+	}
+	s.joined = s.version(s.groupList(s.openAPI(counted)))
 	s.front = external(s.joined, &s.requests, s.opts.readOnly(), s.world.Prepare)
 	s.builtin.RunPostStartHooks(run)
 	if err := s.ready(ctx); err != nil {
