@@ -14,17 +14,18 @@ type ledger struct {
 	// processes are the operators.
 	processes []string
 
-	mu      sync.Mutex
-	writes  []*traces.Request // the operators'
-	calls   map[string]int    // by process
-	events  int
-	made    map[string]int // the operator's successful writes by target
-	refs    map[string]actor.Ref
-	agents  map[string][]string // by process
-	steps   int64
-	garbage *collector            // nil: nobody collects it
-	last    map[string]*LastWords // of each process
-	changed chan struct{}         // closed, and made anew, by each write of the operator
+	mu         sync.Mutex
+	writes     []*traces.Request // the operators'
+	calls      map[string]int    // by process
+	events     int
+	made       map[string]int // the operator's successful writes by target
+	refs       map[string]actor.Ref
+	agents     map[string][]string // by process
+	steps      int64
+	garbage    *collector            // nil: nobody collects it
+	undertaker *undertaker           // nil: namespaces end as the script or a process says
+	last       map[string]*LastWords // of each process
+	changed    chan struct{}         // closed, and made anew, by each write of the operator
 }
 
 func newLedger(out traces.Appender, processes ...string) *ledger {
@@ -84,6 +85,9 @@ func (l *ledger) event(w *traces.WatchEvent) {
 	}
 	if l.garbage != nil && w.Process == captureProcess {
 		l.garbage.see(w)
+	}
+	if l.undertaker != nil && w.Process == captureProcess {
+		l.undertaker.see(w)
 	}
 	l.refs[w.UID] = actor.Ref{Group: w.Group, Version: w.Version, Resource: w.Resource, Namespace: w.Namespace, Name: w.Name}
 }

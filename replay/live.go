@@ -17,8 +17,8 @@ import (
 )
 
 // What a cluster does about its operators and their objects that no script says (Options.Live): its kubelet starts
-// a process again that has ended, and its garbage collector deletes objects whose owners are gone. An unaltered run
-// rarely needs either, since the script has what they did; a run whose timing is altered does.
+// a process again that has ended, its garbage collector deletes objects whose owners are gone, and its namespace
+// controller ends namespaces that were deleted (namespaces.go). An unaltered run rarely needs any of it, since the script has what they did; a run whose timing is altered does.
 
 // Ended is a process that ended by itself in a run that is Live.
 type Ended struct {

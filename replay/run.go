@@ -192,7 +192,7 @@ func ofRun(name string) bool {
 func (r *run) keep(out traces.Appender) {
 	r.ledger = newLedger(out, r.names()...)
 	if r.o.Live {
-		r.ledger.garbage = newCollector()
+		r.ledger.garbage, r.ledger.undertaker = newCollector(), newUndertaker(r.script, r.ops)
 	}
 }
 

@@ -161,6 +161,7 @@ func (v *virtualRun) decided(s sim.Step) error {
 	if err == nil && v.first != 0 {
 		v.stage.look()
 		v.collect()
+		v.bury()
 	}
 	return err
 }
