@@ -192,7 +192,7 @@ func TestJSONIsDocumented(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, typ := range []any{analysis.Result{}, analysis.Looked{}, analysis.Finding{}, analysis.Object{}, analysis.Statistic{}, analysis.Evidence{}, analysis.Item{}, analysis.Effect{}, analysis.SurvivalPoint{}, analysis.Note{}, causal.Step{}, causal.Chain{}} {
+	for _, typ := range []any{analysis.Result{}, analysis.Looked{}, analysis.Finding{}, analysis.Object{}, analysis.Statistic{}, analysis.Evidence{}, analysis.Item{}, analysis.Effect{}, analysis.SurvivalPoint{}, analysis.Note{}, causal.Step{}, causal.Chain{}, analysis.Comparison{}, analysis.FindingShift{}, analysis.Shift{}} {
 		v := reflect.TypeOf(typ)
 		for i := range v.NumField() {
 			name, _, _ := strings.Cut(v.Field(i).Tag.Get("json"), ",")

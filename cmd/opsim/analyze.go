@@ -1,6 +1,8 @@
 package main
 
 import (
+	"os"
+	"runtime/debug"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -11,7 +13,7 @@ import (
 )
 
 func newAnalyzeCmd() *cobra.Command {
-	var output string
+	var output, baseline string
 	var names []string
 	var notes bool
 	cmd := &cobra.Command{
@@ -23,7 +25,11 @@ cluster nor the operator's binary.
 
 The detectors are ` + strings.Join(analysis.Names(), ", ") + `; docs/findings has a page for each.
 
-Exit code 1 means that there are findings, 0 that there are none.`,
+With --baseline it says what the trace has or does that another doesn't, such as one from before an upgrade or of a
+mended operator: findings that are new, worse or gone, and rates, latencies, writes per object, durations of reconciles
+and of deletions that differ by more than chance.
+
+Exit code 1 means that there are findings, or with --baseline that there is a difference; 0 that there is none.`,
 		Example: `  opsim analyze run.optrace
   opsim analyze run.optrace -o json
 
@@ -33,7 +39,10 @@ Exit code 1 means that there are findings, 0 that there are none.`,
   opsim analyze run.optrace -o junit > opsim.xml
   opsim analyze run.optrace -o github
 
-  opsim analyze run.optrace --detector self-loop,churn --notes`,
+  opsim analyze run.optrace --detector self-loop,churn --notes
+
+  # what did the new version change?
+  opsim analyze --baseline v1.optrace v2.optrace`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			o := analysis.Options{}
@@ -43,6 +52,9 @@ Exit code 1 means that there are findings, 0 that there are none.`,
 					return cli.Usagef("--detector: %w", err)
 				}
 				o.Detectors = chosen
+			}
+			if baseline != "" {
+				return compare(cmd, baseline, args[0], o, output)
 			}
 			result, err := analyze(cmd, args[0], o)
 			if err != nil {
@@ -70,6 +82,7 @@ Exit code 1 means that there are findings, 0 that there are none.`,
 		},
 	}
 	cli.OutputFlag(cmd, &output, "text", "json", "markdown", "sarif", "junit", "github")
+	cmd.Flags().StringVar(&baseline, "baseline", "", "a trace to compare with")
 	cmd.Flags().StringSliceVar(&names, "detector", nil, "run only these detectors")
 	cmd.Flags().BoolVar(&notes, "notes", false, "also print what is no fault but worth knowing")
 	_ = cmd.RegisterFlagCompletionFunc("detector", cobra.FixedCompletions(analysis.Names(), cobra.ShellCompDirectiveNoFileComp))
@@ -82,9 +95,57 @@ func analyze(cmd *cobra.Command, dir string, o analysis.Options) (*analysis.Resu
 		return nil, err
 	}
 	defer func() { _ = trace.Close() }()
+	collectLess()
 	progress := cli.NewProgress(cmd.ErrOrStderr())
 	o.Progress = func(n int64) { progress.Set("analyzing %s: %d records", dir, n) }
 	result, err := analysis.Analyze(cmd.Context(), trace, o)
 	progress.Done()
 	return result, err
+}
+
+// compare says what changed from a baseline to a trace.
+func compare(cmd *cobra.Command, baseline, dir string, o analysis.Options, output string) error {
+	if output != "text" && output != "json" {
+		return cli.Usagef("--output %s: a comparison is text or json", output)
+	}
+	before, err := openTrace(cmd, baseline)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = before.Close() }()
+	after, err := openTrace(cmd, dir)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = after.Close() }()
+	collectLess()
+	progress := cli.NewProgress(cmd.ErrOrStderr())
+	o.Progress = func(n int64) { progress.Set("comparing %s with %s: %d records", dir, baseline, n) }
+	c, err := analysis.Compare(cmd.Context(), before, after, o)
+	progress.Done()
+	if err != nil {
+		return err
+	}
+	out := cmd.OutOrStdout()
+	if output == "json" {
+		err = report.ComparisonJSON(out, c)
+	} else {
+		err = report.Comparison(out, c, report.Options{Color: report.Terminal(out)})
+	}
+	if err == nil && len(c.New)+len(c.Worse)+len(c.Better)+len(c.Gone)+len(c.Shifts) > 0 {
+		err = cli.ErrFindings
+	}
+	return err
+}
+
+// collectLess has the garbage collector run less often than by default, unless the environment has a say: an analysis
+// makes much garbage beside the little that it keeps, and a third of its time would go into looking for it. Half a
+// gibibyte is what a long trace may take.
+func collectLess() {
+	if os.Getenv("GOGC") == "" {
+		debug.SetGCPercent(400)
+	}
+	if os.Getenv("GOMEMLIMIT") == "" {
+		debug.SetMemoryLimit(448 << 20)
+	}
 }
