@@ -15,6 +15,7 @@ HOURS = 20
 SEED  = 1
 OPERATIONS = 10000
 ZOO   = statusloop statusrace orphanfinalizer \
+        retrystorm panicloop missingkind starvation \
         halfcreate staleclaim doublecreate earlyrelease fatalconflict \
         droppedstatus missedsize tombstone twoleaders
 
@@ -104,6 +105,10 @@ conformance: control-plane ## ask a real API server and ours OPERATIONS (10,000)
 cross: ## build for macOS, Windows and arm64, where virtual time is not to be had (compiles everything for each)
 	for p in darwin/arm64 windows/amd64 linux/arm64; do \
 		GOOS=$${p%/*} GOARCH=$${p#*/} go build -o /dev/null ./cmd/oprec ./cmd/opsim || exit 1; done
+
+.PHONY: zoo-lines
+zoo-lines: control-plane ## each write of each operator of the zoo, stripped, is known with the line that made it (eBPF: as root)
+	RECORDER_ZOO=all go test -count 1 -timeout 30m -run '^TestRunNamesTheLinesOfTheZoo$$' -v ./recorder
 
 .PHONY: lint
 lint: ## go vet, golangci-lint and gofumpt
