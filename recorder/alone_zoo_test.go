@@ -3,13 +3,17 @@ package recorder_test
 import (
 	"context"
 	"fmt"
+	"io"
+	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/dynamic"
@@ -71,7 +75,8 @@ func TestCaptureOfTheZooFindsItsFault(t *testing.T) {
 		return recorder.Run(ctx, recorder.RunOptions{Options: o, Command: []string{path}})
 	}, recorder.Options{Config: config})
 	under := make(underWay, 1)
-	alone := record(t, recorder.Capture, recorder.Options{Config: config, Choice: recorder.Choice{PID: runs(t, path)}, Progress: under})
+	alone := record(t, recorder.Capture, recorder.Options{Config: config, Choice: recorder.Choice{PID: runs(t, path)}, Progress: under, MetricsAddr: "127.0.0.1:0"})
+	metrics := strings.TrimPrefix(noteOf(alone, "metrics at "), "metrics at ")
 	<-under
 
 	must[*unstructured.Unstructured](t)(client.Resource(sites).Namespace(ns).Create(t.Context(), &unstructured.Unstructured{Object: map[string]any{
@@ -82,6 +87,7 @@ func TestCaptureOfTheZooFindsItsFault(t *testing.T) {
 	for range writes {
 		await(alone, "a write", func(q *traces.Request) bool { return q.Resource == "sites" && q.Verb == "patch" })
 	}
+	wantMetrics(t, metrics)
 	bySight, byProxy := alone.end(), proxied.end()
 
 	known := map[string]bool{}
@@ -120,6 +126,45 @@ func TestCaptureOfTheZooFindsItsFault(t *testing.T) {
 	for _, l := range bySight.Manifest().Losses {
 		if strings.Contains(l.Reason, "resource_version is 0") {
 			t.Errorf("%+v", l)
+		}
+	}
+}
+
+// noteOf is what the recorder told its user that begins so.
+func noteOf(r *recording, beginning string) string {
+	r.t.Helper()
+	deadline := time.After(time.Minute)
+	for {
+		select {
+		case note := <-r.notes:
+			if strings.HasPrefix(note, beginning) {
+				return note
+			}
+		case <-deadline:
+			r.t.Fatalf("the recorder never said %q", beginning)
+		}
+	}
+}
+
+// wantMetrics looks at what is served while an operator wakes itself.
+func wantMetrics(t testing.TB, url string) {
+	t.Helper()
+	answer := must[*http.Response](t)(http.DefaultClient.Do(must[*http.Request](t)(http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil))))
+	defer func() { _ = answer.Body.Close() }()
+	text := string(must[[]byte](t)(io.ReadAll(answer.Body)))
+	problems := must[[]promlint.Problem](t)(promlint.New(strings.NewReader(text)).Lint())
+	for _, p := range problems {
+		t.Errorf("%s: %s", p.Metric, p.Text)
+	}
+	for _, want := range []string{
+		`oprec_reconciles_total{controller="site",outcome="success",process="statusloop"} `,
+		`oprec_writes_total{process="statusloop",resource="sites.web.example.com",verb="patch"} `,
+		`oprec_reconcile_duration_seconds_count{controller="site",process="statusloop"} `,
+		`name="shop",namespace="t-`,
+		`oprec_requests_total{code="200",process="statusloop",verb="patch"} `,
+	} {
+		if !strings.Contains(text, want) {
+			t.Errorf("no %s in\n%s", want, text)
 		}
 	}
 }

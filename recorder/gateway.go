@@ -41,7 +41,7 @@ func openGateway(c *cluster, address, token string, tap *apicall.Tap) (*gateway,
 	if err != nil {
 		return nil, err
 	}
-	if err := onLoopback(address); err != nil {
+	if err := onLoopback("--listen", address, lends); err != nil {
 		return nil, err
 	}
 	listener, err := (&net.ListenConfig{}).Listen(context.Background(), "tcp", address)
@@ -70,14 +70,17 @@ func openGateway(c *cluster, address, token string, tap *apicall.Tap) (*gateway,
 	return g, nil
 }
 
-// onLoopback keeps a door that needs no password of the cluster's off the network.
-func onLoopback(address string) error {
+// lends is why the proxy listens on loopback only.
+const lends = "the proxy lends out your credentials"
+
+// onLoopback keeps a door that needs no password of the cluster's off the network, for the reason WHY.
+func onLoopback(flag, address, why string) error {
 	host, _, err := net.SplitHostPort(address)
 	if err != nil {
-		return cli.Usagef("--listen %s: want HOST:PORT, such as 127.0.0.1:0", address)
+		return cli.Usagef("%s %s: want HOST:PORT, such as 127.0.0.1:0", flag, address)
 	}
 	if ip := net.ParseIP(host); host != "localhost" && (ip == nil || !ip.IsLoopback()) {
-		return cli.Usagef("--listen %s: the proxy lends out your credentials and listens on loopback only, such as 127.0.0.1:0", address)
+		return cli.Usagef("%s %s: %s, so that this listens on loopback only, such as 127.0.0.1:0", flag, address, why)
 	}
 	return nil
 }

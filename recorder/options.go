@@ -54,6 +54,10 @@ type Options struct {
 	// KernelEvents are what is told of that befalls those processes in the kernel.
 	KernelEvents KernelEvents
 
+	// MetricsAddr is where metrics of the recording are served while it is under way, HOST:PORT on loopback; "" for
+	// nowhere.
+	MetricsAddr string
+
 	appended func(traces.Record) // a test's ear
 }
 

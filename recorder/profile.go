@@ -310,7 +310,7 @@ func (s *session) profile(p *profiler, process string, o joinOptions) {
 	o.queries, o.redact = p.first != nil && p.first.known, s.redact
 	o.processes = p.name
 	p.j = newJoiner(s, process, p, o)
-	s.join = p.j
+	s.join, s.profiler = p.j, p
 }
 
 func checkHz(hz int) error {

@@ -16,7 +16,7 @@ func Proxy(ctx context.Context, o ProxyOptions) (*Result, error) {
 	if listen == "" {
 		listen = "127.0.0.1:0"
 	}
-	if err := onLoopback(listen); err != nil {
+	if err := onLoopback("--listen", listen, lends); err != nil {
 		return nil, err
 	}
 	if err := o.onlyWatches(o.Capture, "say --capture too"); err != nil {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/opreplay/opreplay/internal/apicall"
 	"github.com/opreplay/opreplay/internal/cli"
+	"github.com/opreplay/opreplay/recorder/live"
 	"github.com/opreplay/opreplay/traces"
 )
 
@@ -38,8 +39,13 @@ type session struct {
 
 	capturing atomic.Pointer[capture] // nil until the first lists are asked for
 
+	profiler *profiler     // nil where nothing is seen from the kernel
+	metrics  *live.Metrics // nil where nobody wants any
+	server   *live.Server
+
 	mu      sync.Mutex
 	clients map[string]*client // by process
+	losses  map[string]int64   // by source
 }
 
 // client is what the calls of a process have in common.
@@ -52,7 +58,10 @@ const maxNames = 32
 var errDuration = errors.New("the duration is over")
 
 func newSession(ctx context.Context, o *Options, c *cluster, source string, resources []traces.Resource) (*session, error) {
-	s := &session{o: o, cluster: c, redact: o.redactor(), clients: map[string]*client{}}
+	s := &session{o: o, cluster: c, redact: o.redactor(), clients: map[string]*client{}, losses: map[string]int64{}}
+	if err := s.openMetrics(); err != nil {
+		return nil, err
+	}
 	secrets := "hmac-sha256"
 	if o.IncludeSecrets {
 		secrets = "none"
@@ -65,7 +74,7 @@ func newSession(ctx context.Context, o *Options, c *cluster, source string, reso
 		Redaction:  traces.Redaction{Secrets: secrets},
 	}, traces.WriterOptions{})
 	if err != nil {
-		return nil, err
+		return nil, errors.Join(err, s.server.Close())
 	}
 	s.w = w
 	s.stop = func() {}
@@ -112,10 +121,15 @@ func (s *session) write(r traces.Record) error {
 	err := s.w.Append(r)
 	if err != nil {
 		s.fail(err)
-	} else if s.o.appended != nil {
+		return err
+	}
+	if s.metrics != nil {
+		s.metrics.Row(r)
+	}
+	if s.o.appended != nil {
 		s.o.appended(r)
 	}
-	return err
+	return nil
 }
 
 // Seq implements traces.Appender.
@@ -142,6 +156,9 @@ func (s *session) fail(err error) {
 
 func (s *session) lose(l traces.Loss) {
 	s.lost.Add(1)
+	s.mu.Lock()
+	s.losses[l.Source] += atLeast(l)
+	s.mu.Unlock()
 	s.w.Lose(l)
 }
 
@@ -198,6 +215,7 @@ func (s *session) finish(err error, known ...traces.Operator) (*Result, error) {
 	}
 	s.cancel(nil)
 	s.stop()
+	err = errors.Join(err, s.server.Close())
 	if s.tap != nil {
 		for _, l := range s.tap.Losses() {
 			s.lose(l)

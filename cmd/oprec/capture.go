@@ -34,6 +34,9 @@ It runs until ^C or --duration. It needs the rights to list and watch; what it m
   # a live operator's calls as well, with its configuration as it is (needs root or CAP_BPF, CAP_PERFMON and CAP_SYS_PTRACE)
   sudo oprec capture --out t.optrace --pid $(pgrep shop-operator)
 
+  # those of a pod, over its restarts, with metrics for Prometheus meanwhile
+  sudo oprec capture --out t.optrace --pod shop/shop-operator-0 --metrics-addr 127.0.0.1:9464
+
   # without the chatter
   oprec capture --out t.optrace --exclude events --exclude leases.coordination.k8s.io`,
 		Args: cobra.NoArgs,
@@ -41,11 +44,8 @@ It runs until ^C or --duration. It needs the rights to list and watch; what it m
 			if all && len(o.Resources) > 0 {
 				return cli.Usagef("--all and --resource exclude each other")
 			}
-			if o.PID < 0 || o.PID == 0 && cmd.Flags().Changed("pid") {
-				return cli.Usagef("--pid %d: want the number of a process", o.PID)
-			}
-			if o.PID == 0 && cmd.Flags().Changed("hz") {
-				return cli.Usagef("--hz is about the process that --pid names")
+			if err := checkChoice(cmd, &o.Choice); err != nil {
+				return err
 			}
 			if err := prepare(cmd, &o, access); err != nil {
 				return err
@@ -57,9 +57,37 @@ It runs until ^C or --duration. It needs the rights to list and watch; what it m
 	recordingFlags(cmd, &o, &access)
 	watchFlags(cmd, &o)
 	profileFlags(cmd, &o)
-	cmd.Flags().IntVar(&o.PID, "pid", 0, "a running operator, whose API calls, reconciles and stacks are recorded too")
+	choiceFlags(cmd, &o.Choice)
 	cmd.Flags().BoolVar(&all, "all", false, "all resources, which is the default")
 	return cmd
+}
+
+// choiceFlags say which processes to look at.
+func choiceFlags(cmd *cobra.Command, c *recorder.Choice) {
+	f := cmd.Flags()
+	f.IntVar(&c.PID, "pid", 0, "a running operator, whose API calls, reconciles and stacks are recorded too")
+	f.StringVar(&c.Comm, "comm", "", "the same of all processes of this command name, such as manager, that there are and will be")
+	f.StringVar(&c.Container, "container", "", "the same of a container's processes, by its id")
+	f.StringVar(&c.Pod, "pod", "", "the same of a pod's processes, over restarts: NAMESPACE/NAME")
+}
+
+// checkChoice refuses a process that is none, and flags about processes when none is chosen.
+func checkChoice(cmd *cobra.Command, c *recorder.Choice) error {
+	f := cmd.Flags()
+	for _, name := range []string{"pid", "comm", "container", "pod"} {
+		if v := f.Lookup(name).Value.String(); f.Changed(name) && (v == "" || v == "0") {
+			return cli.Usagef("--%s %s: want a process", name, v)
+		}
+	}
+	if *c != (recorder.Choice{}) {
+		return nil
+	}
+	for _, name := range []string{"hz", "kernel-events", "read-loop-rate", "read-loop-hold"} {
+		if f.Changed(name) {
+			return cli.Usagef("--%s is about the processes that --pid, --comm, --container or --pod choose", name)
+		}
+	}
+	return nil
 }
 
 // profileFlags say how to look at an operator from the kernel.
@@ -89,6 +117,7 @@ func recordingFlags(cmd *cobra.Command, o *recorder.Options, a *recorder.Access)
 	f.StringVar(&o.Out, "out", "", "trace folder to make, such as t.optrace (required)")
 	f.DurationVar(&o.Duration, "duration", 0, "end after this time, such as 90s (0: at ^C)")
 	f.BoolVar(&o.IncludeSecrets, "include-secrets", false, "record the values of Secrets and tokens instead of keyed hashes")
+	f.StringVar(&o.MetricsAddr, "metrics-addr", "", "serve metrics for Prometheus while recording, at HOST:PORT on loopback, such as 127.0.0.1:9464")
 	f.StringVar(&a.Kubeconfig, "kubeconfig", "", "kubeconfig file (default: KUBECONFIG, ~/.kube/config, or the pod's service account)")
 	f.StringVar(&a.Context, "context", "", "context of the kubeconfig (default: its current one)")
 	f.StringVar(&a.As, "as", "", "user to impersonate, such as system:serviceaccount:NAMESPACE:NAME")
@@ -112,6 +141,9 @@ func prepare(cmd *cobra.Command, o *recorder.Options, a recorder.Access) (err er
 	}
 	if o.Duration < 0 {
 		return cli.Usagef("--duration %s: want a positive time", o.Duration)
+	}
+	if o.Hz == 0 && cmd.Flags().Changed("hz") {
+		return cli.Usagef("--hz 0: want samples a second from 1 to 10000")
 	}
 	if err := kernelEvents(cmd, o); err != nil {
 		return err

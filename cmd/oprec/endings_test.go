@@ -35,6 +35,15 @@ func TestRunSaysHowTheOperatorEnded(t *testing.T) {
 	}
 }
 
+// The -- before the command may be left out: what follows the command is its own all the same.
+func TestRunWithoutDashes(t *testing.T) {
+	out := filepath.Join(t.TempDir(), "t.optrace")
+	got := clitest.Run(t, "run", "--kubeconfig", kubeconfig(t, emptyAPI(t)), "--out", out, "--no-capture", "/bin/echo", "--out", "mine")
+	if got.Code != 0 || !strings.Contains(got.Stdout, "--out mine") {
+		t.Errorf("exit code %d: %s%s", got.Code, got.Stdout, got.Stderr)
+	}
+}
+
 // Whoever may see nothing is told so in a line, and no trace is left.
 func TestCaptureOfNothing(t *testing.T) {
 	config := kubeconfig(t, lists(t, func(w http.ResponseWriter, _ *http.Request) {

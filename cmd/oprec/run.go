@@ -11,7 +11,7 @@ func newRunCmd() *cobra.Command {
 	var o recorder.RunOptions
 	var access recorder.Access
 	cmd := &cobra.Command{
-		Use:   "run --out TRACE [flags] -- COMMAND [ARGUMENT…]",
+		Use:   "run --out TRACE [flags] [--] COMMAND [ARGUMENT…]",
 		Short: "Run an operator locally and record all that it sees, does and logs",
 		Long: `run starts the operator with KUBECONFIG set to a recording proxy, and records its API calls, what its
 watches deliver, its log, and with them every change in the cluster, as oprec capture does. It ends when
@@ -24,6 +24,8 @@ are oprec's own: bad usage, or the recording could not take place.
 Where it may (Linux on amd64, root or CAP_BPF and CAP_PERFMON), run looks at the operator from the kernel too: which
 reconcile made a call and from which line, why each reconcile ran, and where processor time went. It needs no change
 to the operator's binary, which must be a Go program.
+
+What follows the command is the operator's own: flags of oprec's stand before it. The -- between them may be left out.
 
 {kubeconfig} in an argument stands for the proxy's kubeconfig, for operators that do not read KUBECONFIG.`,
 		Example: `  # until ^C
