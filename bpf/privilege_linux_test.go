@@ -1,11 +1,16 @@
 package bpf
 
 import (
+	"errors"
 	"os"
 	"os/exec"
+	"runtime"
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/opreplay/opreplay/bpf/internal/guest"
+	"github.com/opreplay/opreplay/bpf/symbols"
 )
 
 // In a container with process numbers of its own, Check says so: the kernel's are others.
@@ -23,5 +28,30 @@ func TestProcessNumbersOfAContainer(t *testing.T) {
 	out, err := cmd.CombinedOutput()
 	if err != nil || !strings.Contains(string(out), "hostPID: true") {
 		t.Errorf("%v: %s", err, out)
+	}
+}
+
+// Without privileges it is said in one sentence what is missing; code is named all the same.
+func TestWithoutPrivileges(t *testing.T) {
+	if !guest.Nobody(t) {
+		return
+	}
+	const want = "eBPF recording lacks CAP_BPF and CAP_PERFMON"
+	if _, err := NewProcesses(); err == nil || !strings.HasPrefix(err.Error(), want) || strings.Contains(err.Error(), "\n") {
+		t.Errorf("%v", err)
+	}
+	if err := Check(true); err == nil || !strings.Contains(err.Error(), "CAP_SYS_PTRACE (another user's process)") {
+		t.Errorf("%v", err)
+	}
+	self, err := symbols.OpenProcess(os.Getpid())
+	if err != nil {
+		t.Fatal(err)
+	}
+	pc, _, _, _ := runtime.Caller(0)
+	if frames := self.Frames(uint64(pc) - 1); !strings.HasSuffix(frames[0].Function, "TestWithoutPrivileges") {
+		t.Errorf("%+v", frames)
+	}
+	if _, err := symbols.OpenKernel(); err != nil && !errors.Is(err, symbols.ErrKernelHidden) {
+		t.Errorf("%v", err)
 	}
 }
