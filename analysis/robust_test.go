@@ -7,6 +7,8 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"math"
+	"math/rand/v2"
 	"runtime"
 	"slices"
 	"strings"
@@ -14,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/opreplay/opreplay/analysis/causal"
 	"github.com/opreplay/opreplay/traces"
 )
 
@@ -53,6 +56,29 @@ func TestSameTraceSameBytes(t *testing.T) {
 		}
 		if !bytes.Equal(b, first) {
 			t.Fatalf("%s\n%s", first, b)
+		}
+	}
+}
+
+// No detector's output hangs on the order of a map.
+func TestSameLabelledTraceSameBytes(t *testing.T) {
+	for _, l := range corpus(t) {
+		var first []byte
+		for range 3 {
+			r, err := Records(context.Background(), each(l.rows), l.manifest, "t", Options{})
+			if err != nil {
+				t.Fatal(l.name, err)
+			}
+			b, err := json.Marshal(r)
+			if err != nil {
+				t.Fatal(l.name, err)
+			}
+			if first == nil {
+				first = b
+			}
+			if !bytes.Equal(b, first) {
+				t.Fatalf("%s: %s\n%s", l.name, first, b)
+			}
 		}
 	}
 }
@@ -335,14 +361,41 @@ func FuzzRecords(f *testing.F) {
 				t.Errorf("%d bytes took %v", len(program), d)
 			}
 		}()
-		r, err := Records(context.Background(), each(oddRecords(program)), &traces.Manifest{Losses: []traces.Loss{{}}}, "x", Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, err := json.Marshal(r); err != nil {
-			t.Fatal(err)
-		}
+		survive(t, oddRecords(program))
 	})
+}
+
+// survive analyzes the records and follows the causes of some.
+func survive(t *testing.T, rows []traces.Record) {
+	t.Helper()
+	r, err := Records(context.Background(), each(rows), &traces.Manifest{Losses: []traces.Loss{{}}}, "x", Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := json.Marshal(r); err != nil {
+		t.Fatal(err)
+	}
+	g := causal.NewGraph()
+	for _, row := range rows {
+		g.Add(row)
+	}
+	for i := 0; i < len(rows); i += 1 + len(rows)/50 {
+		if _, err := json.Marshal(g.Chain(rows[i].Header().Seq)); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// Long programs at random, which a fuzzer takes long to come to.
+func TestOddRecords(t *testing.T) {
+	r := rand.New(rand.NewPCG(3, 4))
+	for range 60 {
+		program := make([]byte, 20_000)
+		for i := range program {
+			program[i] = byte(r.IntN(256))
+		}
+		survive(t, oddRecords(program))
+	}
 }
 
 var oddBodies = []string{
@@ -355,34 +408,95 @@ var oddBodies = []string{
 
 func oddRecords(program []byte) []traces.Record {
 	var out []traces.Record
-	next := func(n int) int {
-		if len(program) == 0 {
-			return 0
-		}
-		x := int(program[0]) % n
-		program = program[1:]
-		return x
-	}
-	pick := func(from ...string) string { return from[next(len(from))] }
-	for seq := int64(1); len(program) > 0 && seq < 5000; seq++ {
-		head := traces.Head{Seq: seq, TS: seq*int64(next(7))*1e8 + int64(next(3))}
-		id := traces.Identity{
-			Group: pick("", "g", "coordination.k8s.io"), Resource: pick("configmaps", "leases", ""), Namespace: pick("", "n"), Name: pick("a", "b", ""),
-			UID: pick("u1", "u2", ""), ResourceVersion: int64(next(12)) - 1, Generation: int64(next(3)),
-		}
-		body := oddBodies[next(len(oddBodies))]
-		switch next(4) {
-		case 0, 1:
-			out = append(out, &traces.WatchEvent{Head: head, Identity: id, Process: pick("op", "oprec", ""), Type: pick("ADDED", "MODIFIED", "DELETED", "SYNC", "BOOKMARK", "?"), Object: body, Writer: pick("", "seq:x", "w")})
-		case 2:
-			out = append(out, &traces.Request{
-				Head: head, Identity: id, StartSeq: seq - int64(next(5)), Start: head.TS - int64(next(9))*1e7, Process: pick("op", "op2", ""), Verb: pick("update", "patch", "delete", "get", "create", "list", "watch"),
-				Subresource: pick("", "status"), Code: int32([]int{200, 409, 422, 0, 201}[next(5)]), Reason: pick("Conflict", "", "AlreadyExists"), RequestBody: body, ResponseBody: oddBodies[next(len(oddBodies))],
-				ContentType: pick("application/merge-patch+json", "application/apply-patch+yaml", ""), FieldManager: pick("", "m"), Query: pick("", "dryRun=All"),
-			})
-		default:
-			out = append(out, &traces.Log{Head: head, Process: "op", Level: pick("error", "info"), Message: pick("a", ""), Fields: body})
-		}
+	o := &odd{program: program}
+	for seq := int64(1); len(o.program) > 0 && seq < 5000; seq++ {
+		out = append(out, o.record(seq))
 	}
 	return out
+}
+
+// odd makes records of a program's bytes.
+type odd struct{ program []byte }
+
+func (o *odd) next(n int) int {
+	if len(o.program) == 0 {
+		return 0
+	}
+	x := int(o.program[0]) % n
+	o.program = o.program[1:]
+	return x
+}
+
+func (o *odd) pick(from ...string) string { return from[o.next(len(from))] }
+
+func (o *odd) body() string { return oddBodies[o.next(len(oddBodies))] }
+
+func (o *odd) record(seq int64) traces.Record {
+	head := traces.Head{Seq: seq, TS: seq*int64(o.next(7))*1e8 + int64(o.next(3))}
+	before := seq - int64(o.next(5))
+	switch o.next(12) {
+	case 0, 1, 2:
+		return &traces.WatchEvent{
+			Head: head, Identity: o.identity(), Process: o.pick("op", "oprec", "", "op2"), Stream: o.pick("s", "t"), Type: o.pick("ADDED", "MODIFIED", "DELETED", "SYNC", "BOOKMARK", "?", "ERROR"),
+			Object: o.body(), Writer: o.pick("", "seq:x", "w"),
+		}
+	case 3, 4, 5:
+		return &traces.Request{
+			Head: head, Identity: o.identity(), StartSeq: before, Start: head.TS - int64(o.next(9)-1)*1e7, Process: o.pick("op", "op2", ""), Stream: o.pick("", "s"), User: o.pick("", "system:serviceaccount:n:op"),
+			Verb: o.pick("update", "patch", "delete", "get", "create", "list", "watch", "deletecollection", "connect", "post"), Subresource: o.pick("", "status", "scale"),
+			Code: int32([]int{200, 409, 422, 0, 201, 404, 403, 429, 500}[o.next(9)]), Reason: o.pick("Conflict", "", "AlreadyExists", "Invalid", "?"), RequestBody: o.body(), ResponseBody: o.body(),
+			ContentType: o.pick("application/merge-patch+json", "application/apply-patch+yaml", "", "application/json-patch+json"), FieldManager: o.pick("", "m"), UserAgent: o.pick("", "/", "op/v1"),
+			Query: o.pick("", "dryRun=All", "%", "fieldManager=m&resourceVersion=0"), Path: o.pick("", "/healthz"), StackID: int64(o.next(3)), ReconcileID: seq + int64(o.next(4)),
+		}
+	case 6:
+		return &traces.Reconcile{
+			Head: head, Process: o.pick("op", ""), Controller: o.pick("c", ""), Namespace: o.pick("", "n"), Name: o.pick("a", "b", ""), Start: head.TS - int64(o.next(9)-1)*1e7, Trigger: before,
+			Outcome: o.pick("success", "error", "requeue", "panic", "", "?"), Error: o.pick("", "boom"), RequeueAfter: int64(o.next(3)-1) * 1e9, KnownBy: o.pick("probe", "log"),
+		}
+	case 7:
+		return &traces.Sample{Head: head, TID: int32(o.next(3)), GoID: int64(o.next(3)), StackID: int64(o.next(3)), KernelStackID: int64(o.next(3)), Weight: int64(o.next(3)) - 1, ReconcileID: seq + int64(o.next(4))}
+	case 8:
+		frames := []traces.Frame{{Function: o.pick("", "main.f", "runtime.x", ".", "/"), File: o.pick("", "/", "a/b.go"), Line: int32(o.next(3))}}
+		return &traces.Stack{Head: head, StackID: int64(o.next(3)), Frames: frames[:o.next(2)]}
+	case 9:
+		return &traces.KernelEvent{Head: head, Kind: o.pick("refused", "fork", "enospc", "read_loop", "?"), Address: o.pick("", "127.0.0.1"), Port: int32(o.next(3)), Count: int64(o.next(3)) - 1, StackID: int64(o.next(3))}
+	case 10:
+		labels := []traces.Label{{Name: o.pick("", "le", "a"), Value: o.pick("", "x")}}
+		return &traces.Metric{Head: head, Process: o.pick("op", ""), Name: o.pick("", "workqueue_depth", "x_total"), Labels: labels[:o.next(2)], Value: []float64{0, -1, math.NaN(), math.Inf(1), 1e300}[o.next(5)]}
+	}
+	return &traces.Log{Head: head, Process: o.pick("op", ""), Level: o.pick("error", "info", ""), Message: o.pick("a", "", "panic: x", "Reconciler error", "fatal error: y"), Fields: o.body()}
+}
+
+func (o *odd) identity() traces.Identity {
+	return traces.Identity{
+		Group: o.pick("", "g", "coordination.k8s.io", "apiextensions.k8s.io"), Version: "v1", Resource: o.pick("configmaps", "leases", "", "pods", "customresourcedefinitions", "clusterroles"), Namespace: o.pick("", "n"),
+		Name: o.pick("a", "b", ""), UID: o.pick("u1", "u2", ""), ResourceVersion: int64(o.next(12)) - 1, Generation: int64(o.next(3)),
+	}
+}
+
+// What is lost from a trace may cost certainty, and never makes a detector panic: labelled traces are cut short at either
+// end, and lose rows here and there.
+func TestCutAndTornTraces(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 2))
+	for _, l := range corpus(t) {
+		rows, manifest := l.rows, l.manifest
+		for round := range 3 {
+			list := rows
+			switch round {
+			case 0:
+				list = rows[:r.IntN(len(rows))]
+			case 1:
+				list = rows[r.IntN(len(rows)):]
+			default:
+				list = slices.DeleteFunc(slices.Clone(rows), func(traces.Record) bool { return r.IntN(4) == 0 })
+			}
+			result, err := Records(context.Background(), each(list), manifest, "t", Options{})
+			if err != nil {
+				t.Fatal(l.name, err)
+			}
+			if _, err := json.Marshal(result); err != nil {
+				t.Error(l.name, err)
+			}
+		}
+	}
 }
