@@ -1,6 +1,7 @@
 package recorder
 
 import (
+	"cmp"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -202,7 +203,7 @@ func (j *joiner) deliver(until time.Duration) {
 func (j *joiner) take(until time.Duration) (due, heard []item) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	slices.SortStableFunc(j.queue, func(a, b item) int { return int(min(max(a.at-b.at, -1), 1)) })
+	slices.SortStableFunc(j.queue, func(a, b item) int { return cmp.Compare(a.at, b.at) })
 	n, _ := slices.BinarySearchFunc(j.queue, until, func(i item, t time.Duration) int {
 		if i.at <= t {
 			return -1

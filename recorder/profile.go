@@ -122,12 +122,7 @@ func read[T any](ctx context.Context, next func(context.Context) (T, error), add
 	}
 }
 
-const (
-	joinEvery = 100 * time.Millisecond
-	// straggling is how long after it was stamped an event may take to reach the ring buffer: the rest of its
-	// program's run.
-	straggling = 5 * time.Millisecond
-)
+const joinEvery = 100 * time.Millisecond
 
 func (p *profiler) join(ctx context.Context) {
 	tick := time.NewTicker(joinEvery)
@@ -159,7 +154,7 @@ func (p *profiler) seen() time.Duration {
 			seen = min(seen, t)
 		}
 	}
-	return seen - straggling
+	return seen
 }
 
 // lastLook is how long the end of a recording may take to learn what happened before it.
