@@ -26,6 +26,8 @@ var registered = []struct {
 	{"finalizer-early", func() Detector { return NewFinalizerEarly() }},
 	{"duplicate-create", func() Detector { return NewDuplicateCreate() }},
 	{"owner-reference", func() Detector { return NewOwnerReference() }},
+	{"schema", func() Detector { return NewSchemaDrift() }},
+	{"webhook-bypass", func() Detector { return NewWebhookBypass() }},
 	{"normalise", func() Detector { return NewNormalise() }},
 	{"fight", func() Detector { return NewFight() }},
 	{"self-loop", func() Detector { return NewSelfLoop() }},

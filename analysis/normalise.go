@@ -175,7 +175,7 @@ func sendable(path, subresource string) bool {
 		return status
 	}
 	if strings.HasPrefix(path, "metadata.") {
-		return strings.HasPrefix(path, "metadata.labels.") || strings.HasPrefix(path, "metadata.annotations.")
+		return beneath(path, "metadata.labels") || beneath(path, "metadata.annotations")
 	}
 	return !status
 }

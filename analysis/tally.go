@@ -105,3 +105,8 @@ func join(words []string, last string) string {
 	}
 	return strings.Join(words[:len(words)-1], ", ") + " " + last + " " + words[len(words)-1]
 }
+
+// beneath is whether a path of a difference is that of a field, or of something in it.
+func beneath(path, field string) bool {
+	return strings.HasPrefix(path, field) && (len(path) == len(field) || path[len(field)] == '.' || path[len(field)] == '[')
+}

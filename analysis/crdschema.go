@@ -1,0 +1,244 @@
+package analysis
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// crdVersions are the versions of a custom resource, as its CustomResourceDefinition has them.
+type crdVersions struct {
+	Spec struct {
+		Group string `json:"group"`
+		Names struct {
+			Plural string `json:"plural"`
+			Kind   string `json:"kind"`
+		} `json:"names"`
+		Versions []crdVersion `json:"versions"`
+	} `json:"spec"`
+}
+
+type crdVersion struct {
+	Name    string `json:"name"`
+	Served  bool   `json:"served"`
+	Storage bool   `json:"storage"`
+	Schema  struct {
+		OpenAPI *crdSchema `json:"openAPIV3Schema"`
+	} `json:"schema"`
+}
+
+// crdSchema is what of a structural schema can be checked without a compiler: CEL rules, formats and the combinators
+// (allOf, anyOf, oneOf, not) are left out, so that what it refuses an API server refuses too, and not the other way.
+type crdSchema struct {
+	Type          string                `json:"type"`
+	Properties    map[string]*crdSchema `json:"properties"`
+	Additional    json.RawMessage       `json:"additionalProperties"`
+	Items         *crdSchema            `json:"items"`
+	Required      []string              `json:"required"`
+	Enum          []json.RawMessage     `json:"enum"`
+	Minimum       *float64              `json:"minimum"`
+	Maximum       *float64              `json:"maximum"`
+	MinLength     *int                  `json:"minLength"`
+	MaxLength     *int                  `json:"maxLength"`
+	MinItems      *int                  `json:"minItems"`
+	MaxItems      *int                  `json:"maxItems"`
+	Pattern       string                `json:"pattern"`
+	Nullable      bool                  `json:"nullable"`
+	Default       json.RawMessage       `json:"default"`
+	IntOrString   bool                  `json:"x-kubernetes-int-or-string"`
+	EmbeddedThing bool                  `json:"x-kubernetes-embedded-resource"`
+
+	pattern *regexp.Regexp // of Pattern, once it was needed
+}
+
+// readCRD is the definition that a text holds; ok is false for one that cannot be read.
+func readCRD(body string) (crd crdVersions, ok bool) {
+	err := json.Unmarshal([]byte(body), &crd)
+	return crd, err == nil && crd.Spec.Names.Plural != ""
+}
+
+func (c *crdVersions) version(name string) *crdVersion {
+	i := slices.IndexFunc(c.Spec.Versions, func(v crdVersion) bool { return v.Name == name })
+	if i < 0 {
+		return nil
+	}
+	return &c.Spec.Versions[i]
+}
+
+// violation is a value that a schema does not admit.
+type violation struct{ path, pattern, rule string }
+
+// maxViolations bounds those of one object.
+const maxViolations = 4
+
+// check is what of an object a schema does not admit.
+func (s *crdSchema) check(body string) []violation {
+	decoder := json.NewDecoder(bytes.NewReader([]byte(body)))
+	decoder.UseNumber()
+	var object map[string]any
+	if decoder.Decode(&object) != nil {
+		return nil
+	}
+	var out []violation
+	for _, name := range sortedKeys(s.Properties) {
+		if v, there := object[name]; there && name != "metadata" && name != "kind" && name != "apiVersion" {
+			s.Properties[name].value(v, name, name, &out)
+		}
+	}
+	for _, name := range s.Required {
+		if _, there := object[name]; !there {
+			out = append(out, violation{name, name, "is required"})
+		}
+	}
+	return out
+}
+
+func (s *crdSchema) value(v any, path, pattern string, out *[]violation) {
+	add := func(format string, args ...any) {
+		if len(*out) < maxViolations {
+			*out = append(*out, violation{path, pattern, fmt.Sprintf(format, args...)})
+		}
+	}
+	if s == nil || s.IntOrString || s.EmbeddedThing || v == nil {
+		return // a null is dropped or defaulted before it is looked at
+	}
+	if len(s.Enum) > 0 && !slices.ContainsFunc(s.Enum, func(e json.RawMessage) bool { return equalJSON(e, v) }) {
+		add("must be one of %s", enumText(s.Enum))
+		return
+	}
+	switch x := v.(type) {
+	case map[string]any:
+		if s.Type != "" && s.Type != "object" {
+			add("must be of type %s", s.Type)
+			return
+		}
+		s.object(x, path, pattern, out)
+	case []any:
+		if s.Type != "" && s.Type != "array" {
+			add("must be of type %s", s.Type)
+			return
+		}
+		if s.MinItems != nil && len(x) < *s.MinItems || s.MaxItems != nil && len(x) > *s.MaxItems {
+			add("has %d elements, which are too few or too many", len(x))
+		}
+		for i, e := range x {
+			s.Items.value(e, fmt.Sprintf("%s[%d]", path, i), pattern+"[*]", out)
+		}
+	case string:
+		if s.Type != "" && s.Type != "string" {
+			add("must be of type %s", s.Type)
+			return
+		}
+		n := len([]rune(x))
+		if s.MinLength != nil && n < *s.MinLength || s.MaxLength != nil && n > *s.MaxLength {
+			add("has %d characters, which are too few or too many", n)
+		}
+		if !s.matches(x) {
+			add("must match %s", s.Pattern)
+		}
+	case bool:
+		if s.Type != "" && s.Type != "boolean" {
+			add("must be of type %s", s.Type)
+		}
+	case json.Number:
+		s.number(x, add)
+	}
+}
+
+// matches is whether a text follows the schema's pattern; true for a pattern that is none.
+func (s *crdSchema) matches(text string) bool {
+	if s.Pattern == "" {
+		return true
+	}
+	if s.pattern == nil {
+		re, err := regexp.Compile(s.Pattern)
+		if err != nil {
+			return true
+		}
+		s.pattern = re
+	}
+	return s.pattern.MatchString(text)
+}
+
+func (s *crdSchema) number(x json.Number, add func(string, ...any)) {
+	if s.Type != "" && s.Type != "number" && s.Type != "integer" || s.Type == "integer" && strings.ContainsAny(x.String(), ".eE") {
+		add("must be of type %s", s.Type)
+		return
+	}
+	f, err := x.Float64()
+	if err == nil && (s.Minimum != nil && f < *s.Minimum || s.Maximum != nil && f > *s.Maximum) {
+		add("is %s, out of bounds", x)
+	}
+}
+
+func (s *crdSchema) object(x map[string]any, path, pattern string, out *[]violation) {
+	for _, name := range s.Required {
+		if _, there := x[name]; !there && len(*out) < maxViolations {
+			*out = append(*out, violation{path + "." + name, pattern + "." + name, "is required"})
+		}
+	}
+	var rest crdSchema
+	others := len(s.Additional) > 0 && json.Unmarshal(s.Additional, &rest) == nil
+	for _, name := range sortedKeys(x) {
+		if p := s.Properties[name]; p != nil {
+			p.value(x[name], path+"."+name, pattern+"."+name, out)
+		} else if others {
+			rest.value(x[name], path+"."+name, pattern+".*", out)
+		}
+	}
+}
+
+// equalJSON is whether a scalar is the value that a schema has as JSON; true for what is no scalar.
+func equalJSON(raw json.RawMessage, v any) bool {
+	switch x := v.(type) {
+	case string:
+		var text string
+		return json.Unmarshal(raw, &text) == nil && text == x
+	case json.Number:
+		return strings.TrimSpace(string(raw)) == x.String()
+	case bool:
+		return strings.TrimSpace(string(raw)) == strconv.FormatBool(x)
+	}
+	return true
+}
+
+func enumText(enum []json.RawMessage) string {
+	var words []string
+	for _, e := range enum {
+		words = append(words, string(e))
+	}
+	return brief(strings.Join(words, ", "))
+}
+
+// defaults are the default values of a schema by path, those of properties only: what is in a list or under a free key
+// has no path of its own.
+func (s *crdSchema) defaults(prefix string, out map[string]string) {
+	if s == nil {
+		return
+	}
+	for name, p := range s.Properties {
+		path := name
+		if prefix != "" {
+			path = prefix + "." + name
+		}
+		if len(p.Default) > 0 {
+			out[path] = string(p.Default)
+		}
+		p.defaults(path, out)
+	}
+}
+
+// property is the schema at a path of property names, nil for none.
+func (s *crdSchema) property(path string) *crdSchema {
+	for name := range strings.SplitSeq(path, ".") {
+		if s == nil {
+			return nil
+		}
+		s = s.Properties[name]
+	}
+	return s
+}
