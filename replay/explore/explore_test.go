@@ -12,8 +12,6 @@ import (
 	"testing"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/opreplay/opreplay/replay"
 	"github.com/opreplay/opreplay/replay/cases"
 	"github.com/opreplay/opreplay/replay/trial"
@@ -137,7 +135,7 @@ func TestFindsTheCrashGap(t *testing.T) {
 	}
 }
 
-// The table is the same, byte for byte, with two workers, in two shards that are merged, and after an interruption.
+// The table is the same, byte for byte, with four workers, in three shards that are merged, and after an interruption.
 func TestTableIsRepeatable(t *testing.T) {
 	needVirtual(t)
 	command := []string{zooOperator(t, "halfcreate")}
@@ -151,22 +149,25 @@ func TestTableIsRepeatable(t *testing.T) {
 	}
 	one := exploreIt(t, command, func(o *Options) { o.Budget = 12 })
 	want := table(t, one.Out)
-	two := exploreIt(t, command, func(o *Options) {
-		o.Budget, o.Workers = 12, 2
+	four := exploreIt(t, command, func(o *Options) {
+		o.Budget, o.Workers = 12, 4
 		o.Worker = func(ctx context.Context) *exec.Cmd {
 			cmd := exec.CommandContext(ctx, self)
 			cmd.Env = append(os.Environ(), workerEnv+"="+string(text))
 			return cmd
 		}
 	})
-	if table(t, two.Out) != want {
-		t.Error("two workers make another table than one")
+	if table(t, four.Out) != want {
+		t.Error("four workers make another table than one")
+	}
+	if one.Alarming == 0 {
+		t.Error("no plan has alarms: the table shows nothing of what differs by chance")
 	}
 	var shards []string
-	for i := 1; i <= 2; i++ {
-		r := exploreIt(t, command, func(o *Options) { o.Budget, o.Shard, o.Shards = 12, i, 2 })
-		if r.Ran != 6 {
-			t.Errorf("shard %d ran %d plans, want 6", i, r.Ran)
+	for i := 1; i <= 3; i++ {
+		r := exploreIt(t, command, func(o *Options) { o.Budget, o.Shard, o.Shards = 12, i, 3 })
+		if r.Ran != 4 {
+			t.Errorf("shard %d ran %d plans, want 4", i, r.Ran)
 		}
 		shards = append(shards, r.Out)
 	}
@@ -179,7 +180,11 @@ func TestTableIsRepeatable(t *testing.T) {
 		t.Fatal(err)
 	}
 	if table(t, merged) != want {
-		t.Error("two shards merged are not the table of the whole")
+		t.Error("three shards merged are not the table of the whole")
+	}
+	other := exploreIt(t, command, func(o *Options) { o.Budget, o.Shard, o.Shards, o.Trial.Settle = 4, 1, 4, time.Second })
+	if _, err := Merge([]string{shards[1], other.Out}); err == nil || !strings.Contains(err.Error(), "are not of one exploration") {
+		t.Errorf("shards of two explorations were merged: %v", err)
 	}
 	resumed(t, command, one.Out, want)
 }
@@ -223,61 +228,5 @@ func TestInvariants(t *testing.T) {
 	})
 	if len(r.Groups) != 1 || r.Groups[0].Alarm.Oracle != "invariant no service" || r.Groups[0].Index != -1 {
 		t.Errorf("found %+v, want the first invariant broken in the unaltered run, and the second not", r.Groups)
-	}
-}
-
-// cpu is what this process and its children that have ended have used.
-func cpu(b *testing.B) time.Duration {
-	b.Helper()
-	var sum time.Duration
-	for _, who := range []int{unix.RUSAGE_SELF, unix.RUSAGE_CHILDREN} {
-		var u unix.Rusage
-		if err := unix.Getrusage(who, &u); err != nil {
-			b.Fatal(err)
-		}
-		sum += time.Duration(u.Utime.Nano() + u.Stime.Nano())
-	}
-	return sum
-}
-
-// BenchmarkExplore: what a plan costs on a server that is warm, with one worker.
-func BenchmarkExplore(b *testing.B) {
-	needVirtual(b)
-	for _, name := range []string{"halfcreate", "statusrace"} {
-		b.Run(name, func(b *testing.B) {
-			o, err := trialOf([]string{zooOperator(b, name), "--fixed"})
-			if err != nil {
-				b.Fatal(err)
-			}
-			runner, err := trial.Open(b.Context(), o)
-			if err != nil {
-				b.Fatal(err)
-			}
-			defer runner.Close()
-			ref, err := runner.Reference(b.Context(), nil)
-			if err != nil {
-				b.Fatal(err)
-			}
-			plans, _ := enumerate(read(ref.Rows, runner.Session().Names()), 0, DefaultBudget)
-			var c trial.Cost
-			n, began := 0, cpu(b)
-			for b.Loop() {
-				out, err := runner.Run(b.Context(), plans[n%len(plans)].Try)
-				if err != nil {
-					b.Fatal(err)
-				}
-				n++
-				c.Start, c.Sync, c.Run, c.Judge = c.Start+out.Cost.Start, c.Sync+out.Cost.Sync, c.Run+out.Cost.Run, c.Judge+out.Cost.Judge
-				c.Wall += out.Cost.Wall
-			}
-			b.ReportMetric(float64(n)/c.Wall.Minutes(), "plans/min")
-			used := (cpu(b) - began).Seconds() / float64(n)
-			b.ReportMetric(used*1e3, "cpu-ms/plan") // of this process and the operators
-			b.ReportMetric(60/used, "plans/min/core")
-			b.ReportMetric(c.Start.Seconds()*1e3/float64(n), "start-ms/plan")
-			b.ReportMetric(c.Sync.Seconds()*1e3/float64(n), "sync-ms/plan")
-			b.ReportMetric(c.Run.Seconds()*1e3/float64(n), "run-ms/plan")
-			b.ReportMetric(c.Judge.Seconds()*1e3/float64(n), "judge-ms/plan")
-		})
 	}
 }

@@ -105,6 +105,33 @@ func (id *identity) equal(other *identity) bool {
 	return errA == nil && errB == nil && bytes.Equal(a, b)
 }
 
+// sameExploration refuses folders of explorations that differ by more than the shard. A table that lies elsewhere does not
+// say of which it is.
+func sameExploration(folders []string) error {
+	var first *identity
+	from := ""
+	for _, dir := range folders {
+		if info, err := os.Stat(dir); err != nil || !info.IsDir() {
+			continue
+		}
+		id, err := readIdentity(dir)
+		if err != nil {
+			return err
+		}
+		if id == nil {
+			continue
+		}
+		id.Shard = 0
+		switch {
+		case first == nil:
+			first, from = id, dir
+		case !first.equal(id):
+			return cli.Usagef("%s and %s are not of one exploration: compare %s in them", from, dir, identityName)
+		}
+	}
+	return nil
+}
+
 // takeUp makes the folder, or goes on with what it holds.
 func (c *campaign) takeUp(old *identity, s *replay.Session) error {
 	id, err := newIdentity(&c.o, s)

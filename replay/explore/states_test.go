@@ -1,6 +1,7 @@
 package explore
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -10,8 +11,8 @@ import (
 const second = int64(1e9)
 
 // pastOf is the unaltered run of an operator that creates a ConfigMap and writes a Database's status after each of two
-// changes by a user.
-func pastOf() []traces.Record {
+// changes by a user. Of a lease that it holds it speaks if it has one.
+func pastOf(lease bool) []traces.Record {
 	const crdText = `{"metadata":{"name":"databases.x.io","uid":"c"},"spec":{"versions":[{"name":"v1","schema":{"openAPIV3Schema":{"type":"object",
 		"properties":{"status":{"type":"object","properties":{"ready":{"type":"integer"},"phase":{"type":"string"}}}}}}}]}}`
 	db := traces.Identity{Group: "x.io", Version: "v1", Resource: "databases", Namespace: "a", Name: "db", UID: "d", ResourceVersion: 2}
@@ -33,6 +34,10 @@ func pastOf() []traces.Record {
 	watch(0, everything, "ADDED", crdText, crd)
 	call(0, "op", "list", "", "", db)
 	watch(0, "op", "BOOKMARK", "initial-events-end", traces.Identity{Resource: "databases"})
+	if lease {
+		id := traces.Identity{Group: "coordination.k8s.io", Version: "v1", Resource: "leases", Namespace: "a", Name: "op", UID: "l", ResourceVersion: 1}
+		call(0, "op", "create", "", `{"spec":{"leaseDurationSeconds":10}}`, id)
+	}
 	call(1, "kubectl", "create", "", `{}`, db)
 	watch(1, everything, "ADDED", `{"metadata":{"name":"db"},"spec":{"size":1}}`, db)
 	watch(1, "op", "ADDED", `{"metadata":{"name":"db"},"spec":{"size":1}}`, db)
@@ -45,7 +50,7 @@ func pastOf() []traces.Record {
 
 // Each state of the cluster is tried where the operator meets it, and what is left out is counted by reason.
 func TestStates(t *testing.T) {
-	p := read(pastOf(), []string{"op"})
+	p := read(pastOf(false), []string{"op"})
 	plans, pruned := enumerate(p, 0, mostPlans)
 	count := map[Kind]int{}
 	texts := ""
@@ -92,7 +97,7 @@ func TestStates(t *testing.T) {
 
 // Plans of chance give each actor a place of its own, and let few of them fall; a run that has no time at all has some too.
 func TestPlansOfChance(t *testing.T) {
-	p := read(pastOf(), []string{"op"})
+	p := read(pastOf(false), []string{"op"})
 	l := &list{past: p, all: map[Kind][]candidate{}, texts: map[string]bool{}}
 	actors := l.actors()
 	if len(actors) != 3 { // the watch of Databases, calls about ConfigMaps, about the status of Databases
@@ -127,5 +132,39 @@ func TestPlansOfChance(t *testing.T) {
 	p.span = 0
 	for n := range 60 {
 		l.random(n)
+	}
+}
+
+// The operator is started afresh from each state that the unaltered run goes through: after each of its own writes and after
+// each change by others, where the clock jumps as well; and at each write it loses its lease, if it has one.
+func TestAfreshFromEachState(t *testing.T) {
+	texts := func(lease bool) string {
+		all := ""
+		for _, x := range Plans(pastOf(lease), []string{"op"}, 0) {
+			all += fmt.Sprintf("%d: %s", x.Try.Replicas, x.Try.Plan)
+		}
+		return all
+	}
+	without, with := texts(false), texts(true)
+	for _, write := range []string{"CREATE configmaps/db-settings -n a #1", "UPDATE databases.x.io/db/status -n a #1"} {
+		if line := fmt.Sprintf("crash: {process: operator, after: %q, answered: true, restartAfter: 1s}", write); !strings.Contains(without, line) {
+			t.Errorf("no %s", line)
+		}
+		// Longer than the lease lasts and than another replica waits for it.
+		for _, process := range []string{"operator", "op-2"} {
+			line := fmt.Sprintf("2: seed: 0\nfaults:\n- pause: {process: %s, from: %q, for: 17s}", process, write)
+			if !strings.Contains(with, line) || strings.Contains(without, line) {
+				t.Errorf("not with a lease only: %s", line)
+			}
+		}
+	}
+	for _, change := range []string{"CREATE databases.x.io/db -n a #1", "UPDATE databases.x.io/db -n a #1"} {
+		for _, line := range []string{
+			fmt.Sprintf("restart: {process: operator, at: %q, restartAfter: 1s}", change), fmt.Sprintf("skip: {clock: 1h0m0s, at: %q}", change),
+		} {
+			if !strings.Contains(without, line) {
+				t.Errorf("no %s", line)
+			}
+		}
 	}
 }

@@ -102,6 +102,9 @@ func ReadTable(path string) ([]Row, error) {
 
 // Merge makes one table of those of the shards of an exploration.
 func Merge(paths []string) ([]Row, error) {
+	if err := sameExploration(paths); err != nil {
+		return nil, err
+	}
 	byIndex := map[int32]Row{}
 	from := map[int32]string{}
 	for _, path := range paths {

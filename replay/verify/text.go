@@ -35,7 +35,7 @@ func (r *Result) Text(w io.Writer, again string) error {
 	}
 	for i, s := range r.Shown {
 		if i == mostShown {
-			p.Line("… and %s more with alarms", cli.Count(len(r.Shown)-mostShown, "run"))
+			p.Line("… and %s with alarms", cli.Count(len(r.Shown)-mostShown, "more run"))
 			break
 		}
 		p.shown(i+1, &s)
