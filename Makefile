@@ -14,6 +14,8 @@ CHECK = 100
 HOURS = 20
 SEED  = 1
 OPERATIONS = 10000
+BUDGET = 500
+SWEEP = $(or $(TMPDIR),/tmp)/opsim-sweep
 ZOO   = statusloop statusrace orphanfinalizer \
         retrystorm panicloop missingkind starvation \
         halfcreate staleclaim doublecreate earlyrelease fatalconflict \
@@ -50,6 +52,10 @@ check-hour: ## a virtual hour of a busy operator and its replica, HOURS (20) tim
 .PHONY: cases
 cases: build ## the bundled regression cases, as opsim test runs them; JUNIT=FILE for a report
 	bin/opsim test traces/cases $(if $(JUNIT),--junit $(JUNIT))
+
+.PHONY: sweep
+sweep: build ## explore with each operator of the zoo, both twins, BUDGET (500) plans each: cost, findings, false alarms as a table; goes on in SWEEP
+	go run ./examples/operators/sweep --budget $(BUDGET) --out $(SWEEP)
 
 .PHONY: accuracy
 accuracy: ## how often each detector is right, over all labelled traces and 20 variants of each; a confusion table
