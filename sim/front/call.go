@@ -29,15 +29,16 @@ type exchange struct {
 	vanished bool          // nobody waits for its answer
 	life     time.Duration // of a watch
 
-	stream  *store.Stream // a watch under way
-	next    *sim.Item     // its next event on the agenda; nil for none
-	held    bool          // next is held by a fault
-	began   int64         // when the watch's header came
-	asked   bool          // the faults were asked about the stream's next event, which is due
-	due     int64         // then at the earliest, and
-	ahead   bool          // are to be told of those behind it,
-	told    uint64        // and have been up to this version
-	expires *sim.Item
+	stream   *store.Stream // a watch under way
+	next     *sim.Item     // its next event on the agenda; nil for none
+	held     bool          // next is held by a fault
+	began    int64         // when the watch's header came
+	asked    bool          // the faults were asked about the stream's next event, which is due
+	due      int64         // then at the earliest, and
+	ahead    bool          // are to be told of those behind it,
+	told     uint64        // and have been up to this version
+	expires  *sim.Item
+	bookmark *sim.Item // when it gets its next one; nil for none
 }
 
 // lane keeps the order of what happens to a call, and to the calls of one HTTP/1.1 connection. Streams of an

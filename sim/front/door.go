@@ -39,6 +39,9 @@ type Options struct {
 	// Prepare, if set, is asked before a call of a process runs for what a recording says of the object
 	// that it writes, and is told the answer's status code; a call that does not run is not asked about.
 	Prepare func(fault.Call, *http.Request) (hint store.Hint, done func(code int))
+	// Aging has the world's time do what a real API server does by its clock: watches get bookmarks about every minute,
+	// and old versions are compacted every five minutes.
+	Aging bool
 	// Dial connects the API server to a webhook; nil: it reaches none. HOST is as in the URL.
 	Dial func(host string, port int) (wire.Stream, error)
 }
@@ -59,6 +62,7 @@ type Door struct {
 	streams []*exchange // watches under way, in the order in which they began
 	seeing  []*observer
 	lifes   *rand.Rand // of watches
+	rhythm  *rand.Rand // of bookmarks
 
 	commits  []commit          // when versions came to be, in order
 	versions map[int]uint64    // by the number of the plan's rule that wanted it remembered
@@ -101,7 +105,14 @@ func New(o Options) *Door {
 	if o.Act == nil {
 		o.Act = func(fault.Action) error { return nil }
 	}
-	return &Door{o: o, versions: map[int]uint64{}, shown: map[string]string{}, lifes: o.World.Rand("lifetimes of watches")}
+	d := &Door{
+		o: o, versions: map[int]uint64{}, shown: map[string]string{},
+		lifes: o.World.Rand("lifetimes of watches"), rhythm: o.World.Rand("bookmarks"),
+	}
+	if o.Store != nil {
+		d.compactLater(o.Store.ResourceVersion())
+	}
+	return d
 }
 
 // Accept takes a connection that a process has opened.

@@ -86,14 +86,19 @@ func TestMain(m *testing.M) {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
-	req, _ := http.NewRequestWithContext(ctx, "POST", "http://w/apis/apiextensions.k8s.io/v1/customresourcedefinitions", strings.NewReader(crd))
+	// The transcripts' versions begin here, however many objects a new API server has.
+	from := store.WithHint(ctx, store.Hint{ResourceVersion: 98})
+	req, _ := http.NewRequestWithContext(from, "POST", "http://w/apis/apiextensions.k8s.io/v1/customresourcedefinitions", strings.NewReader(crd))
 	req.Header.Set("Content-Type", "application/json")
 	resp, err := server.Outsider(apiserver.Admin).RoundTrip(req) //nolint:bodyclose // a buffer
 	if err != nil || resp.StatusCode != http.StatusCreated {
 		fmt.Fprintln(os.Stderr, "creating the CRD:", resp, err)
 		os.Exit(1)
 	}
-	empty = server.Store().Snapshot()
+	if empty = server.Store().Snapshot(); empty.ResourceVersion() != 100 {
+		fmt.Fprintln(os.Stderr, "the transcripts' versions begin behind", empty.ResourceVersion())
+		os.Exit(1)
+	}
 	code := m.Run()
 	cancel()
 	server.Close()
@@ -113,7 +118,7 @@ type stage struct {
 	acts  []string // that the door has asked for since the last step
 }
 
-func newStage(t *testing.T, seed uint64, plan string) *stage {
+func newStage(t *testing.T, seed uint64, plan string, change ...func(*Options)) *stage {
 	t.Helper()
 	server.Store().Restore(empty)
 	s := &stage{t: t, p: &still{now: start.UnixNano()}, conns: map[string]*pipe{}, many: map[string]*multiplexed{}, rows: &memory{}}
@@ -124,10 +129,14 @@ func newStage(t *testing.T, seed uint64, plan string) *stage {
 		t.Fatal(err)
 	}
 	s.plan = fault.NewMachine(p, fault.Options{Operator: "op"})
-	s.d = New(Options{
+	o := Options{
 		World: s.w, Handler: server.Handler(), Faults: s.plan, Store: server.Store(), Act: s.act,
 		Tap: apicall.New(s.rows, apicall.Options{Now: s.w.Now, Process: func(r *http.Request) string { return r.Header.Get("X-Remote-User") }}),
-	})
+	}
+	for _, c := range change {
+		c(&o)
+	}
+	s.d = New(o)
 	s.w.AddSource(s.d)
 	return s
 }
@@ -154,12 +163,17 @@ func (s *stage) at(ns int64) string { return time.Duration(ns - start.UnixNano()
 
 // steps takes steps until nothing is due within ten minutes: the ends of watches lie further off.
 func (s *stage) steps(limit int) string {
+	return s.stepsUntil(limit, func() int64 { return s.p.now + int64(10*time.Minute) })
+}
+
+// stepsUntil takes steps until nothing is due before a time.
+func (s *stage) stepsUntil(limit int, until func() int64) string {
 	var b strings.Builder
 	for n := 0; n != limit; n++ {
 		if _, err := s.d.Collect(); err != nil {
 			s.t.Fatal(err)
 		}
-		if at, ok := s.w.Next(); !ok || at-s.p.now > int64(10*time.Minute) {
+		if at, ok := s.w.Next(); !ok || at > until() {
 			break
 		}
 		step, err := s.w.Step(context.Background())
@@ -303,14 +317,14 @@ func describe(body []byte) string {
 
 // The transcripts under testdata speak these commands:
 //
-//	world [seed=N]                        a new world; the input is its plan
+//	world [seed=N] [aging]                a new world; the input is its plan; in one that is aging only run until ends
 //	call conn=NAME METHOD PATH            a process (NAME up to ".") sends a request; the input is its body; a
 //	                                      NAME that ends in ".h2" is a connection that speaks HTTP/2
 //	outsider METHOD PATH                  someone who is no process does it, within the step
 //	begin                                 the operator, "op", makes its first call
 //	hangup conn=NAME                      the client closes the connection
 //	reset conn=NAME stream=N              the client resets a stream of HTTP/2
-//	run [steps=N]                         step until only the ends of watches are left
+//	run [steps=N] [until=TIME]            step until only the ends of watches are left, or to that time
 //	recv conn=NAME                        what has arrived there
 //	rows                                  the trace's rows so far, in brief
 //	unmatched                             the plan's selectors that met nothing, and the door's notes
@@ -331,7 +345,7 @@ func TestTranscripts(t *testing.T) {
 				}
 				seed := uint64(1)
 				d.MaybeScanArgs(t, "seed", &seed)
-				s = newStage(t, seed, d.Input)
+				s = newStage(t, seed, d.Input, func(o *Options) { o.Aging = d.HasArg("aging") })
 			case "call":
 				d.ScanArgs(t, "conn", &name)
 				s.call(name, d.CmdArgs[1].Key, d.CmdArgs[2].String(), d.Input)
@@ -364,6 +378,17 @@ func TestTranscripts(t *testing.T) {
 			case "run":
 				steps := -1
 				d.MaybeScanArgs(t, "steps", &steps)
+				var until string
+				if d.MaybeScanArgs(t, "until", &until) {
+					after, err := time.ParseDuration(until)
+					if err != nil {
+						t.Fatal(err)
+					}
+					text := s.stepsUntil(steps, func() int64 { return start.UnixNano() + int64(after) })
+					s.p.now = max(s.p.now, start.UnixNano()+int64(after))
+					clock = s.w.Now()
+					return text
+				}
 				return s.steps(steps)
 			case "recv":
 				d.ScanArgs(t, "conn", &name)

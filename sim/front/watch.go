@@ -32,6 +32,7 @@ func (d *Door) begin(e *exchange) {
 		Kind: "answer", Subject: fmt.Sprintf("%s: time is up", e),
 		Apply: func() error { d.endStream(e); return nil },
 	})
+	d.bookmarkLater(e)
 	d.schedule(e, d.o.Latency)
 }
 
@@ -158,8 +159,10 @@ func (d *Door) forget(e *exchange) {
 		d.o.World.Cancel(e.next)
 		e.next = nil
 	}
-	if e.expires != nil {
-		d.o.World.Cancel(e.expires)
+	for _, it := range []*sim.Item{e.expires, e.bookmark} {
+		if it != nil {
+			d.o.World.Cancel(it)
+		}
 	}
 	for i, o := range d.streams {
 		if o == e {

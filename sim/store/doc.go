@@ -47,7 +47,7 @@
 // Its watch cache never lags of itself: a list at resourceVersion 0 has the newest state, and a version that
 // the world has not reached is refused at once, where a real API server waits three seconds for it. What lags
 // does so by [Store.SetViews]. Lists do not turn into 429 while a resource holds an object that cannot be read;
-// they name it. Periodic bookmarks are sent when [Store.Bookmark] is called, objects with a time to live go when
-// [Store.Expire] is called, and history is kept until [Store.Compact] is called: the store has no timer
-// of its own. There is no encryption at rest and no sharded list.
+// they name it. Periodic bookmarks are sent when [Store.Bookmark] or [Stream.Bookmark] is called, objects with a time to live go when
+// [Store.Expire] is called, and history is kept until [Store.Compact] or [Store.Age] is called: the store has no
+// timer of its own. There is no encryption at rest and no sharded list.
 package store

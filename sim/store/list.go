@@ -62,7 +62,7 @@ func (r *resource) collect(ctx context.Context, prefix, from string, exact uint6
 	switch {
 	case exact > rev:
 		return nil, 0, r.tooLarge(exact, rev)
-	case exact > 0 && exact < s.state.compacted:
+	case exact > 0 && exact < s.state.oldestState():
 		return nil, 0, expiredList(prefix, from)
 	case exact > 0:
 		t, rev = s.state.at(r.prefix, exact), exact

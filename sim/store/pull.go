@@ -92,5 +92,16 @@ func (s *Stream) Take() watch.Event {
 // Ended reports whether nothing will follow: close C then.
 func (s *Stream) Ended() bool { return s.ended && s.head == nil || s.w.ctx.Err() != nil }
 
+// Bookmarks says whether the client has asked for bookmarks.
+func (s *Stream) Bookmarks() bool { return s.w.bookmarks }
+
+// Bookmark has the stream send one, with the newest version, behind the events that it has yet to get; none if nothing
+// has happened since it began (k8s.io/apiserver/pkg/storage/cacher, cacheWatcher.process).
+func (s *Stream) Bookmark() {
+	s.w.r.s.mu.Lock()
+	defer s.w.r.s.mu.Unlock()
+	s.w.bookmarkDue = s.w.bookmarkDue || s.w.bookmarks && s.w.r.s.state.rev > s.w.began
+}
+
 // C is the channel on which the handler waits for events.
 func (s *Stream) C() chan watch.Event { return s.w.out }

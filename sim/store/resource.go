@@ -447,5 +447,5 @@ func (r *resource) EnableResourceSizeEstimation(keys storage.KeysFunc) error {
 func (r *resource) CompactRevision() int64 {
 	r.s.mu.Lock()
 	defer r.s.mu.Unlock()
-	return int64(r.s.state.compacted)
+	return int64(r.s.state.oldestState())
 }

@@ -102,8 +102,9 @@ type change struct {
 // journal is the history of one resource, oldest first.
 type journal struct {
 	changes []*change
-	dropped int // changes compacted away; cursors count them
-	bare    int // changes before this cursor keep no decoded forms of what they replaced
+	dropped int    // changes compacted away; cursors count them
+	bare    int    // changes before this cursor keep no decoded forms of what they replaced
+	floor   uint64 // no watch can begin before it, since changes were dropped by age
 }
 
 // fullChanges is how many of a journal's newest changes keep the decoded forms of what they replaced, for
@@ -131,7 +132,7 @@ func (j *journal) end() int { return j.dropped + len(j.changes) }
 
 // after gives the cursor behind all changes up to rev.
 func (j *journal) after(rev uint64) int {
-	return j.dropped + sort.Search(len(j.changes), func(i int) bool { return j.changes[i].rev > rev })
+	return j.dropped + j.upTo(rev)
 }
 
 type tree = btree.Map[string, *entry]
@@ -140,6 +141,7 @@ type tree = btree.Map[string, *entry]
 type state struct {
 	rev       uint64
 	compacted uint64 // states and events before it are gone
+	listable  uint64 // states before it are; see Age
 	objects   *tree
 	journals  map[string]*journal // by resource prefix
 	// counts of creations by key and of generated names by base: uids and names are made from them.
@@ -162,7 +164,7 @@ func (s *state) fork() state {
 	f.objects, f.counts, f.expiries = s.objects.Copy(), s.counts.Copy(), s.expiries.Copy()
 	f.journals = maps.Clone(s.journals)
 	for k, j := range f.journals {
-		f.journals[k] = &journal{changes: slices.Clip(j.changes), dropped: j.dropped, bare: j.bare}
+		f.journals[k] = &journal{changes: slices.Clip(j.changes), dropped: j.dropped, bare: j.bare, floor: j.floor}
 	}
 	return f
 }
@@ -225,9 +227,44 @@ func (s *state) at(prefix string, rev uint64) *tree {
 func (s *state) compact(rev uint64) {
 	s.compacted = max(s.compacted, rev)
 	for _, j := range s.journals {
-		i := sort.Search(len(j.changes), func(i int) bool { return j.changes[i].rev > rev })
-		j.changes = slices.Clone(j.changes[i:])
-		j.dropped += i
+		j.drop(j.upTo(rev))
+	}
+}
+
+// oldestState is the first version whose state can be listed.
+func (s *state) oldestState() uint64 { return max(s.compacted, s.listable) }
+
+// upTo is how many of a journal's changes are not newer than rev.
+func (j *journal) upTo(rev uint64) int {
+	return sort.Search(len(j.changes), func(i int) bool { return j.changes[i].rev > rev })
+}
+
+// drop forgets the n oldest changes.
+func (j *journal) drop(n int) {
+	j.changes = slices.Clone(j.changes[n:])
+	j.dropped += n
+}
+
+// watchWindow is how many changes of a resource a watch cache holds at least, however old they are
+// (k8s.io/apiserver/pkg/storage/cacher, defaultLowerBoundCapacity).
+const watchWindow = 100
+
+// age is what Age does; cached says whether the resource with a prefix has a watch cache.
+func (s *state) age(rev uint64, cached func(prefix string) bool) {
+	s.listable = max(s.listable, rev)
+	for prefix, j := range s.journals {
+		n := j.upTo(rev)
+		if cached(prefix) {
+			n = min(n, max(len(j.changes)-watchWindow, 0))
+		}
+		if n == 0 {
+			continue
+		}
+		j.floor = j.changes[n-1].rev
+		if n < len(j.changes) {
+			j.floor = j.changes[n].rev - 1 // the cache does not know what it has dropped
+		}
+		j.drop(n)
 	}
 }
 
@@ -300,6 +337,25 @@ func (s *Store) Compact(rev uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.state.compact(min(rev, s.state.rev))
+	for _, w := range s.streams {
+		w.wakeUp()
+	}
+}
+
+// Age forgets what a real cluster forgets when its API server has etcd compacted at a version, which it does every five
+// minutes with the version of five minutes before: no older state can be listed. Watches are served from the watch
+// cache, which knows a resource's newest hundred changes, or more where they are not older than REV; those of events,
+// which have none, from etcd.
+func (s *Store) Age(rev uint64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	uncached := map[string]bool{}
+	for _, r := range s.resources {
+		if !r.cached {
+			uncached[r.prefix] = true
+		}
+	}
+	s.state.age(min(rev, s.state.rev), func(prefix string) bool { return !uncached[prefix] })
 	for _, w := range s.streams {
 		w.wakeUp()
 	}

@@ -134,7 +134,16 @@ func (s *Store) Forget(process string, gr schema.GroupResource) {
 // expired says whether a watch from version rev is answered by 410 Gone. mu is held.
 func (w *stream) expired(rev uint64) bool {
 	s := w.r.s
-	return rev < s.state.compacted || w.external && rev < s.forgotten[w.info.Client.Process][w.r.gr]
+	return rev < w.r.oldest() || w.external && rev < s.forgotten[w.info.Client.Process][w.r.gr]
+}
+
+// oldest is the first version from which the resource can be watched. s.mu is held.
+func (r *resource) oldest() uint64 {
+	oldest := max(r.s.state.compacted, r.s.state.journal(r.prefix).floor)
+	if !r.cached {
+		return max(oldest, r.s.state.listable)
+	}
+	return oldest
 }
 
 // Ahead lists the events that wait behind the one that Peek shows and are newer than version AFTER.

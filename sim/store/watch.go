@@ -39,7 +39,8 @@ type stream struct {
 	failure     error    // reported first, then the stream ends
 	initial     []*entry // what was there at the beginning and is yet to be sent
 	initialRev  uint64
-	endInitial  bool // a bookmark that ends the initial events is due
+	began       uint64 // the version that it began with
+	endInitial  bool   // a bookmark that ends the initial events is due
 	cursor      int
 	from        uint64 // changes up to it are not for this stream
 	bookmarkDue bool
@@ -127,6 +128,10 @@ func (s *Store) begin(w *stream, rev uint64, opts storage.ListOptions) {
 		}
 	} else {
 		w.held = w.hold(rev)
+	}
+	w.began = now
+	if !initial && rev > 0 {
+		w.began = rev
 	}
 	switch {
 	case initial && rev > now:
@@ -291,7 +296,7 @@ func (w *stream) next() (it item, ok bool) {
 // (k8s.io/apiserver/pkg/storage/cacher/watch_cache_history.go). s.mu is held.
 func (r *resource) tooOld(rev uint64) error {
 	if r.cached {
-		return apierrors.NewResourceExpired(fmt.Sprintf("too old resource version: %d (%d)", rev, r.s.state.compacted))
+		return apierrors.NewResourceExpired(fmt.Sprintf("too old resource version: %d (%d)", rev, r.oldest()))
 	}
 	return apierrors.NewResourceExpired(watchExpired)
 }
