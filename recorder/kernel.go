@@ -25,7 +25,8 @@ var kernelEventFlags = map[string]func(*KernelEvents){
 // CheapKernelEvents are those that cost nothing that could be measured.
 var CheapKernelEvents = []string{"refused", "forks"}
 
-// SetKernelEvents adds to K what the words name: refused, forks, enospc, read-loops; all, none.
+// SetKernelEvents adds to K what the words name: refused, forks, enospc, read-loops; all, none. It refuses a K whose
+// other fields say nothing sensible.
 func SetKernelEvents(k *KernelEvents, words []string) error {
 	for _, word := range words {
 		set := kernelEventFlags[word]
@@ -47,9 +48,9 @@ func SetKernelEvents(k *KernelEvents, words []string) error {
 		}
 	}
 	switch {
-	case k.Reads < 0:
+	case k.Reads < 1:
 		return cli.Usagef("--read-loop-rate %d: want reads a second from 1 on", k.Reads)
-	case k.Hold != 0 && (k.Hold < time.Second || k.Hold%time.Second != 0):
+	case k.Hold < time.Second || k.Hold%time.Second != 0:
 		return cli.Usagef("--read-loop-hold %s: want whole seconds, such as 5s", k.Hold)
 	}
 	return nil

@@ -59,6 +59,12 @@ func TestBadUsage(t *testing.T) {
 		{"capture, metrics nowhere", []string{"capture", "--kubeconfig", server, "--out", out, "--metrics-addr", "here"}, []string{"--metrics-addr here", "HOST:PORT"}},
 		{"capture, process that is not there", []string{"capture", "--kubeconfig", server, "--out", out, "--pid", "1999999999"}, []string{"1999999999"}},
 		{"capture, --hz for nothing", []string{"capture", "--kubeconfig", server, "--out", out, "--hz", "9"}, []string{"--hz", "--pid"}},
+		{"run, unknown --kernel-events", []string{"run", "--kubeconfig", server, "--out", out, "--kernel-events", "refused,floods", "--", "true"}, []string{"--kernel-events floods", "read-loops"}},
+		{"run, no reads", []string{"run", "--kubeconfig", server, "--out", out, "--kernel-events", "all", "--read-loop-rate", "0", "--", "true"}, []string{"--read-loop-rate 0"}},
+		{"run, half a second", []string{"run", "--kubeconfig", server, "--out", out, "--kernel-events", "all", "--read-loop-hold", "500ms", "--", "true"}, []string{"--read-loop-hold 500ms"}},
+		{"run, loops that are not looked for", []string{"run", "--kubeconfig", server, "--out", out, "--read-loop-rate", "9", "--", "true"}, []string{"--read-loop-rate", "read-loops"}},
+		{"run, --kernel-events for nothing", []string{"run", "--kubeconfig", server, "--out", out, "--ebpf", "off", "--kernel-events", "all", "--", "true"}, []string{"--kernel-events"}},
+		{"capture, --kernel-events for nothing", []string{"capture", "--kubeconfig", server, "--out", out, "--kernel-events", "all"}, []string{"--kernel-events", "--pid"}},
 		{"capture, no --out", []string{"capture", "--kubeconfig", server}, []string{"out"}},
 	} {
 		t.Run(c.name, func(t *testing.T) { clitest.Refuses(t, c.args, c.mentions...) })

@@ -108,7 +108,15 @@ func kernelEvents(cmd *cobra.Command, o *recorder.Options) error {
 	if err != nil {
 		return err
 	}
-	return recorder.SetKernelEvents(&o.KernelEvents, words)
+	if err := recorder.SetKernelEvents(&o.KernelEvents, words); err != nil {
+		return err
+	}
+	for _, name := range []string{"read-loop-rate", "read-loop-hold"} {
+		if cmd.Flags().Changed(name) && !o.KernelEvents.ReadLoops {
+			return cli.Usagef("--%s is about loops of reads: add read-loops to --kernel-events", name)
+		}
+	}
+	return nil
 }
 
 // recordingFlags are those of every command that records.

@@ -39,8 +39,10 @@ What follows the command is the operator's own: flags of oprec's stand before it
 		Args: cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			o.Command = args
-			if o.EBPF == recorder.EBPFOff && cmd.Flags().Changed("hz") {
-				return cli.Usagef("--hz samples nothing with --ebpf off")
+			for _, name := range []string{"hz", "kernel-events", "read-loop-rate", "read-loop-hold"} {
+				if o.EBPF == recorder.EBPFOff && cmd.Flags().Changed(name) {
+					return cli.Usagef("--%s does nothing with --ebpf off", name)
+				}
 			}
 			if err := prepare(cmd, &o.Options, access); err != nil {
 				return err
