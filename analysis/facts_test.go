@@ -134,3 +134,33 @@ func TestTablesAreReadForThoseThatAsk(t *testing.T) {
 		}
 	}
 }
+
+// Objects are found by name as long as they exist.
+func TestNamed(t *testing.T) {
+	m := newModel(&traces.Manifest{}, listen(nil))
+	add := func(resource, uid string) *State {
+		return m.state(&traces.Identity{Resource: resource, Namespace: "n", Name: "x", UID: uid, ResourceVersion: 1})
+	}
+	a, b, c := add("a", "1"), add("b", "2"), add("c", "3")
+	for _, step := range []struct {
+		gone *State
+		left int
+	}{{nil, 3}, {b, 2}, {c, 1}, {a, 0}} {
+		if step.gone != nil {
+			m.gone(step.gone)
+		}
+		n := 0
+		for s := range m.Named("n", "x") {
+			n++
+			if s.Gone {
+				t.Error("found what is gone")
+			}
+		}
+		if n != step.left {
+			t.Errorf("%d of that name, want %d", n, step.left)
+		}
+	}
+	if len(m.names) != 0 {
+		t.Error("names are kept of what is gone")
+	}
+}

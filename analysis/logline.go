@@ -88,8 +88,8 @@ func (s *said) object(m *Model) (Object, bool) {
 	}
 	if s.group == "" && s.kind == "" { // a recorded reconcile has the controller's name only
 		var found *State
-		for state := range m.Objects {
-			if state.Namespace == s.namespace && state.Name == s.name && strings.HasPrefix(state.Resource, resource) && (found == nil || state.compare(found.Object) < 0) {
+		for state := range m.Named(s.namespace, s.name) {
+			if strings.HasPrefix(state.Resource, resource) && (found == nil || state.compare(found.Object) < 0) {
 				found = state
 			}
 		}

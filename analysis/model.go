@@ -1,6 +1,7 @@
 package analysis
 
 import (
+	"iter"
 	"strings"
 
 	"github.com/opreplay/opreplay/analysis/internal/jsontext"
@@ -43,6 +44,7 @@ type Model struct {
 	on        *listeners
 	objects   map[Key]*State
 	uids      map[string]*State
+	names     map[Key]*State  // those that exist: the newest of that namespace and name; State.namesake is the next
 	managers  map[string]bool // field managers of recorded processes, whose writes are all known
 	processes map[string]*Process
 	nth       []*Process // by Process.index
@@ -65,6 +67,54 @@ func (m *Model) Object(k Key) *State { return m.objects[k] }
 
 // ByUID is the object of that uid, which may be gone and not yet forgotten; nil for one that was never seen.
 func (m *Model) ByUID(uid string) *State { return m.uids[uid] }
+
+// Named yields the objects of that name, of whatever kind, that exist, in no particular order.
+func (m *Model) Named(namespace, name string) iter.Seq[*State] {
+	return func(yield func(*State) bool) {
+		for s := m.names[Key{Namespace: namespace, Name: name}]; s != nil; s = s.namesake {
+			if !yield(s) {
+				return
+			}
+		}
+	}
+}
+
+// remember puts a new object into the indices.
+func (m *Model) remember(s *State) {
+	m.seen++
+	m.objects[s.key], m.uids[s.UID] = s, s
+	n := Key{Namespace: s.Namespace, Name: s.Name}
+	s.namesake = m.names[n]
+	m.names[n] = s
+}
+
+// unname takes an object out of those that exist by name.
+func (m *Model) unname(s *State) {
+	n := Key{Namespace: s.Namespace, Name: s.Name}
+	switch first := m.names[n]; {
+	case first == s && s.namesake == nil:
+		delete(m.names, n)
+	case first == s:
+		m.names[n] = s.namesake
+	default:
+		for x := first; x != nil; x = x.namesake {
+			if x.namesake == s {
+				x.namesake = s.namesake
+			}
+		}
+	}
+	s.namesake = nil
+}
+
+// forget drops what is long gone, where another has not taken its place.
+func (m *Model) forget(s *State) {
+	if m.objects[s.key] == s {
+		delete(m.objects, s.key)
+	}
+	if m.uids[s.UID] == s {
+		delete(m.uids, s.UID)
+	}
+}
 
 // Objects yields the objects that exist, in no particular order.
 func (m *Model) Objects(yield func(*State) bool) {
@@ -112,7 +162,7 @@ func newModel(manifest *traces.Manifest, on *listeners) *Model {
 	return &Model{
 		Simulated: manifest.Run != nil, Manifest: manifest, on: on,
 		passes:  passes{wanted: len(on.passes) > 0},
-		objects: map[Key]*State{}, uids: map[string]*State{}, managers: map[string]bool{}, processes: map[string]*Process{}, bodies: bodies{limit: defaultBodies},
+		objects: map[Key]*State{}, uids: map[string]*State{}, names: map[Key]*State{}, managers: map[string]bool{}, processes: map[string]*Process{}, bodies: bodies{limit: defaultBodies},
 	}
 }
 
@@ -154,8 +204,7 @@ func (m *Model) state(id *traces.Identity) *State {
 		m.settle(s, s.newest())
 		m.gone(s)
 	}
-	m.seen++
-	m.objects[key], m.uids[n.UID] = n, n
+	m.remember(n)
 	return n
 }
 

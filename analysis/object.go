@@ -28,6 +28,8 @@ type State struct {
 
 	captured bool // the recorder's own watch has shown it
 
+	namesake *State // the next of that namespace and name
+
 	pending []*version // by RV
 	authors rings[Author]
 	told    []*deliveries

@@ -149,6 +149,7 @@ func (m *Model) metadata(s *State, c *Change) {
 // gone forgets an object, but for a tombstone.
 func (m *Model) gone(s *State) {
 	s.Gone = true
+	m.unname(s)
 	s.GoneAt = cmp.Or(s.GoneAt, m.LastTS)
 	m.bodies.drop(s)
 	for _, d := range m.on.gone {
@@ -158,12 +159,6 @@ func (m *Model) gone(s *State) {
 	s.authors, s.told = rings[Author]{}, nil // a tombstone is name, uid and version
 	m.tombs.push(s)
 	if m.tombs.len() > maxTombs {
-		t := m.tombs.pop()
-		if m.objects[t.key] == t {
-			delete(m.objects, t.key)
-		}
-		if m.uids[t.UID] == t {
-			delete(m.uids, t.UID)
-		}
+		m.forget(m.tombs.pop())
 	}
 }
