@@ -66,8 +66,8 @@ type hold struct {
 	last     int64 // the last call
 	still    int64 // the longest time without one
 	calls    int64
+	reads    int64 // of the calls
 	stack    int64
-	verb     string
 }
 
 type waiting struct{ seq, ts int64 }
@@ -79,6 +79,7 @@ type longPass struct {
 	start, end      int64
 	stack           int64
 	requests        int64
+	reads           int64
 }
 
 // starved are the waits behind one holder.
@@ -90,7 +91,7 @@ type starved struct {
 	holds       int64
 	heldFor     int64 // longest
 	calls       int64
-	verb        string
+	reads       int64
 	stack       int64
 	waits       reservoir
 	first, last int64
@@ -172,7 +173,9 @@ func (d *Starvation) busy(m *Model, w *worker, s *State, from, to, stack int64, 
 	w.hold.last, w.hold.stack = to, cmp.Or(stack, w.hold.stack)
 	if verb != "" {
 		w.hold.calls++
-		w.hold.verb = verb
+		if verb == "get" {
+			w.hold.reads++
+		}
 	}
 	if waits {
 		delete(w.waiting, s)
@@ -202,7 +205,7 @@ func (d *Starvation) answered(w *worker, s *State, x waiting, at int64) {
 				continue
 			}
 			if d.active(h) && (usual.n < 3 || float64(wait)/1e9 >= d.Ratio*m) {
-				d.starve(w.process, h.object, "", h.from, min(h.to, at)-h.from, h.calls, h.verb, h.stack, false).wait(s.Object, x, wait)
+				d.starve(w.process, h.object, "", h.from, min(h.to, at)-h.from, h.calls, h.reads, h.stack, false).wait(s.Object, x, wait)
 			}
 			break
 		}
@@ -262,14 +265,14 @@ func (d *Starvation) Pass(_ *Model, x *Pass) {
 			if x.Trigger.State != nil {
 				o = x.Trigger.State.Object
 			}
-			if s := d.starve(x.Process, h.object, h.key, h.start, h.end-h.start, h.requests, "", h.stack, true); s != nil {
+			if s := d.starve(x.Process, h.object, h.key, h.start, h.end-h.start, h.requests, h.reads, h.stack, true); s != nil {
 				s.wait(o, waiting{x.Trigger.Seq, x.Trigger.TS}, wait)
 			}
 			break
 		}
 	}
 	if r.TS-r.Start >= d.MinHold {
-		h := longPass{controller: strings.Clone(r.Controller), key: key.key(), start: r.Start, end: r.TS, requests: x.Total}
+		h := longPass{controller: strings.Clone(r.Controller), key: key.key(), start: r.Start, end: r.TS, requests: x.Total, reads: x.Reads}
 		h.object = Object{Resource: h.controller, Namespace: strings.Clone(r.Namespace), Name: strings.Clone(r.Name)}
 		if x.Trigger.State != nil && x.Trigger.State.Name == r.Name {
 			h.object = x.Trigger.State.Object
@@ -284,7 +287,7 @@ func (d *Starvation) Pass(_ *Model, x *Pass) {
 	}
 }
 
-func (d *Starvation) starve(p *Process, holder Object, named string, from, held, calls int64, verb string, stack int64, sure bool) *starved {
+func (d *Starvation) starve(p *Process, holder Object, named string, from, held, calls, reads, stack int64, sure bool) *starved {
 	key := p.Name + "\x00" + holder.String()
 	s := d.held[key]
 	if s == nil {
@@ -298,7 +301,7 @@ func (d *Starvation) starve(p *Process, holder Object, named string, from, held,
 		s.holds++
 	}
 	if held >= s.heldFor {
-		s.heldFor, s.calls, s.verb = held, calls, verb
+		s.heldFor, s.calls, s.reads = held, calls, reads
 	}
 	s.stack = cmp.Or(stack, s.stack)
 	return s
@@ -347,7 +350,7 @@ func (d *Starvation) unanswered(m *Model, w *worker) {
 	for _, s := range objects {
 		if usual := w.usual[s.key.Group+"/"+s.key.Resource]; usual != nil { // it does answer for this kind
 			x := w.waiting[s]
-			d.starve(w.process, h.object, "", h.from, end-h.from, h.calls, h.verb, h.stack, false).wait(s.Object, x, end-x.ts)
+			d.starve(w.process, h.object, "", h.from, end-h.from, h.calls, h.reads, h.stack, false).wait(s.Object, x, end-x.ts)
 		}
 	}
 }
@@ -374,8 +377,8 @@ func (d *Starvation) finding(s *starved) Finding {
 		f.What += fmt.Sprintf(", and again, %s in all", times(s.holds))
 	}
 	switch {
-	case s.calls >= 5 && s.verb == "get":
-		f.Cause = fmt.Sprintf("its reconcile polls in line (%d calls meanwhile, the last a get) rather than return with RequeueAfter, and there are too few workers for others to go on", s.calls)
+	case s.calls >= 5 && s.reads*2 > s.calls:
+		f.Cause = fmt.Sprintf("its reconcile polls in line (%d calls meanwhile, mostly reads) rather than return with RequeueAfter, and there are too few workers for others to go on", s.calls)
 	case s.calls >= 5:
 		f.Cause = fmt.Sprintf("its reconcile works for that long (%d calls meanwhile), and there are too few workers (MaxConcurrentReconciles) for others to go on", s.calls)
 	default:

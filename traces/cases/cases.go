@@ -27,15 +27,27 @@ type Case struct {
 
 // All is every case, in the order in which they are shown.
 func All() []Case {
-	return append([]Case{
+	return append(append(Plain(), Strained()...), Timed()...)
+}
+
+// Plain are the cases that opsim demo shows: every run shows their fault, and soon.
+func Plain() []Case {
+	return []Case{
 		{"statusloop", "statusloop", "writes its status on every pass, with a fresh time", "self-loop"},
 		{"statusrace", "statusrace", "two controllers write one status from stale copies", "lost-status"},
 		{"orphanfinalizer", "orphanfinalizer", "gives up its clean-up when the owner is gone", "finalizer-hang"},
-	}, Timed()...)
+	}
 }
 
-// Plain are the cases whose fault every run shows.
-func Plain() []Case { return All()[:len(All())-len(Timed())] }
+// Strained are further cases whose fault every run shows: load, waiting, and what no retry mends.
+func Strained() []Case {
+	return []Case{
+		{"retrystorm", "retrystorm", "tries again at a fixed delay for as long as its source is missing", "retry-storm"},
+		{"panicloop", "panicloop", "panics on each retry when a cluster is gone that it takes to be there", "panic-loop"},
+		{"missingkind", "missingkind", "uses a kind that its scheme does not have", "missing-kind"},
+		{"starvation", "starvation", "waits in line for a worker, and keeps everybody else waiting", "starvation"},
+	}
+}
 
 // Timed are the cases whose fault shows under altered timing only: what was recorded is a run that went well.
 func Timed() []Case {

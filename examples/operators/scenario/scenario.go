@@ -55,6 +55,10 @@ var sessions = map[string]struct {
 	"missedsize":      {"ring", playRings},
 	"tombstone":       {"net", playRoutes},
 	"twoleaders":      {"shop", playOrders},
+	"retrystorm":      {"copy", playMirrors},
+	"panicloop":       {"pool", playPoolers},
+	"missingkind":     {"cache", playStores},
+	"starvation":      {"jobs", playExports},
 }
 
 // All is every scenario, in the order of the zoo.
