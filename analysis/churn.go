@@ -73,6 +73,7 @@ type emptyWrites struct {
 	stack       int64
 	manager     string
 	verb        string
+	bytes       int64 // of the requests' bodies
 	fields      tally
 	places      places
 }
@@ -146,6 +147,7 @@ func (e *emptyWrites) add(c *Call, leaves []jsontext.Leaf) {
 		e.first = c.TS
 	}
 	e.last, e.stack, e.manager, e.verb = c.TS, cmp.Or(c.Stack, e.stack), c.Manager, c.kind()
+	e.bytes += int64(len(c.Body))
 	e.fields.add(leaves)
 	e.places.add(c.Seq, c.TS, "write answered with version %d", c.RV, 0)
 }
@@ -293,8 +295,26 @@ func (d *Churn) note(list []*churned, k emptiness) Note {
 	if n.Total > 1 {
 		where = plural(n.Total, "object", "objects") + " of " + resourceName(c.object.Group, c.object.Resource)
 	}
-	n.What = fmt.Sprintf("%d of %d writes by %s to %s changed %s", n.Count, writes, c.process.Name, where, k.what())
+	n.What = fmt.Sprintf("%d of %d writes by %s to %s changed %s%s", n.Count, writes, c.process.Name, where, k.what(), emptyCost(list, k))
 	return n
+}
+
+// emptyCost is what empty writes that are no fault cost, in words: each one is read, decoded and admitted by the API server.
+func emptyCost(list []*churned, k emptiness) string {
+	first, last, n, bytes := list[0].kinds[k].first, list[0].kinds[k].last, int64(0), int64(0)
+	for _, c := range list {
+		e := c.kinds[k]
+		first, last = min(first, e.first), max(last, e.last)
+		n, bytes = n+e.n, bytes+e.bytes
+	}
+	what := fmt.Sprintf(": %.2g a second", float64(n)/max(float64(last-first)/1e9, 1))
+	if bytes > 0 {
+		what += fmt.Sprintf(", %s in all", size(bytes))
+	}
+	if k == noOp {
+		return what + " for the API server to decode, admit and drop; no version, and nobody is woken"
+	}
+	return what + ", each a version for etcd and for all who watch"
 }
 
 func (k emptiness) what() string {

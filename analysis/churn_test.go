@@ -84,7 +84,7 @@ func TestNoChurn(t *testing.T) {
 		"children rewritten unchanged on each pass is a note": {func(c *cluster, s ref) {
 			for range 30 {
 				c.sleep(20 * time.Second)
-				c.begin("op", "update", "", s).commit(func(m) {})
+				c.begin("op", "update", "", s).body(m{"spec": m{"host": "front"}}).commit(func(m) {})
 			}
 		}, 1},
 		"a heartbeat in the status is a note": {func(c *cluster, s ref) {
@@ -159,8 +159,12 @@ func TestNoOpOrNot(t *testing.T) {
 		c.begin("op", "update", "", s).commit(func(m) {})
 		c.sleep(3 * time.Second)
 	}
-	if r := c.analyze(NewChurn()); len(r.Notes) != 1 || r.Notes[0].Count != 6 {
-		t.Errorf("want a note of 6 no-op writes: %s", r.describe())
+	r := c.analyze(NewChurn())
+	if len(r.Notes) != 1 || r.Notes[0].Count != 6 {
+		t.Fatalf("want a note of 6 no-op writes: %s", r.describe())
+	}
+	if want := "6 of 6 writes by op to sites.web.example.com shop/front changed nothing: 0.4 a second for the API server to decode, admit and drop"; !strings.HasPrefix(r.Notes[0].What, want) {
+		t.Errorf("%q, want %q", r.Notes[0].What, want)
 	}
 
 	c = newCluster(t, "op")
