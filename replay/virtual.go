@@ -102,7 +102,7 @@ func (v *virtualRun) serve() error {
 	known := newHints(v.script.Writes)
 	v.door = front.New(front.Options{
 		World: v.world, Handler: v.server.Handler(), Tap: v.tap, Faults: v.machine, Store: v.server.Store(), Act: v.act,
-		Arrived: v.arrived, Dial: v.net.Dial,
+		Arrived: v.arrived, Dial: v.net.Dial, Aging: true,
 		Prepare: func(c fault.Call, q *http.Request) (store.Hint, func(int)) {
 			if c.Verb != "create" || c.Subresource != "" || q.URL.Query().Has("dryRun") {
 				return store.Hint{}, func(int) {}
