@@ -75,6 +75,9 @@ test: control-plane ## test everything, with the race detector where it is cheap
 	go test -timeout 20m $(HEAVY)
 	@if command -v $${CC:-cc} >/dev/null; then set -ex; CGO_ENABLED=1 go test -race -timeout 20m $(LIGHT); \
 	else echo "SKIPPED: the race detector needs a C compiler, and there is none on the PATH"; set -ex; go test -timeout 20m $(LIGHT); fi
+	@if ! command -v python3 >/dev/null; then echo "SKIPPED: the notebooks need python3, and there is none on the PATH"; \
+	elif ! $(MAKE) --no-print-directory $(NOTEBOOKS); then echo "SKIPPED: the notebooks need packages that pip could not install"; \
+	else $(MAKE) --no-print-directory notebooks; fi
 
 NOTEBOOKS = bin/notebooks/bin/python
 
@@ -91,9 +94,6 @@ notebooks: $(NOTEBOOKS) ## run the Jupyter notebooks from clean and check what t
 notebooks-lab: $(NOTEBOOKS) ## open the notebooks in the browser
 	$(NOTEBOOKS) -m pip install --quiet --disable-pip-version-check jupyterlab==4.6.6
 	cd notebooks && ../$(NOTEBOOKS) -m jupyterlab
-	@if ! command -v python3 >/dev/null; then echo "SKIPPED: the notebooks need python3, and there is none on the PATH"; \
-	elif ! $(MAKE) --no-print-directory $(NOTEBOOKS); then echo "SKIPPED: the notebooks need packages that pip could not install"; \
-	else $(MAKE) --no-print-directory notebooks; fi
 
 # Built before the tests, so that no test's time limit is charged for it.
 .PHONY: control-plane
