@@ -235,7 +235,7 @@ func (m *Model) caveats(detectors []Detector) []string {
 		}
 	}
 	if n := len(concern); n > 0 {
-		c = append(c, fmt.Sprintf("the trace is known to lack records in %d places; findings in that time are less certain", n))
+		c = append(c, fmt.Sprintf("the trace is known to lack records in %s; findings in that time are less certain", plural(int64(n), "place", "places")))
 	}
 	if len(m.nth) == 0 {
 		c = append(c, "no process was recorded, only what watches showed: who was told what, and refused writes, are not known (oprec run and oprec proxy record them)")

@@ -127,7 +127,7 @@ func TestTablesAreReadForThoseThatAsk(t *testing.T) {
 			t.Fatal(err)
 		}
 		about := slices.ContainsFunc(r.Caveats, func(s string) bool {
-			return s == "the trace is known to lack records in 1 places; findings in that time are less certain"
+			return s == "the trace is known to lack records in 1 place; findings in that time are less certain"
 		})
 		if about != c.want {
 			t.Errorf("%s: caveats %q", c.detector.Name(), r.Caveats)

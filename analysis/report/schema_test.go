@@ -208,7 +208,7 @@ func comparison() *analysis.Comparison {
 			{Measure: "refused: update, sites.web.example.com", Process: "siteop", Unit: "share", Before: stat(0, 0, 0.01, "share"), After: stat(0.333, 0.3, 0.36, "share"), P: 0.0012, Test: "Fisher"},
 			{Measure: "error lines", Unit: "1/s", Before: stat(0, 0, 0.1, "1/s"), After: stat(2, 1, 3, "1/s"), P: 0.012, Test: "rates"},
 		},
-		Caveats: []string{"baseline: the trace is known to lack records in 1 places"},
+		Caveats: []string{"baseline: the trace is known to lack records in 1 place"},
 	}
 }
 

@@ -57,7 +57,7 @@ func TestInspectAndVerifyAGoodTrace(t *testing.T) {
 		t.Errorf("inspect -o json: code %d, rows %d, %v, err %q", code, s.Rows, err, errs)
 	}
 	code, out, errs = oprec(t, "verify", dir)
-	if want := dir + ": 1 files, 10 rows, all is well\n"; code != 0 || out != want || errs != "" {
+	if want := dir + ": 1 file, 10 rows, all is well\n"; code != 0 || out != want || errs != "" {
 		t.Errorf("verify: code %d, out %q, err %q", code, out, errs)
 	}
 }

@@ -71,6 +71,6 @@ func printProblems(cmd *cobra.Command, output string, t *traces.Trace, problems 
 	if n := len(problems); n > 0 {
 		verdict = fmt.Sprintf("problems: %d", n)
 	}
-	_, err := fmt.Fprintf(cmd.OutOrStdout(), "%s: %d files, %d rows, %s\n", t.Dir(), len(m.Files), m.Rows(), verdict)
+	_, err := fmt.Fprintf(cmd.OutOrStdout(), "%s: %s, %s, %s\n", t.Dir(), cli.Count(len(m.Files), "file"), cli.Count(int(m.Rows()), "row"), verdict)
 	return err
 }
