@@ -202,7 +202,11 @@ func TestRunNamesTheBusyKey(t *testing.T) {
 	d := startDoer(t, recorder.EBPFOn)
 	d.order("idle", "nothing")
 	d.order("busy", "burn")
+	for i := range 20 { // what the operator has to take in meanwhile
+		d.order(fmt.Sprint("waiting-", i), "nothing")
+	}
 	await(d.recording, "the busy pass's end", func(r *traces.Reconcile) bool { return r.Name == "busy" })
+	await(d.recording, "the last pass", func(r *traces.Reconcile) bool { return r.Name == "waiting-19" })
 	trace := d.end()
 	x := indexOf(t, trace)
 	var all, known, others int
