@@ -2,8 +2,8 @@
 // binary: what is put into its work queues and from where, when each reconcile begins and ends and how, and
 // each call that it makes to the API server, with the line of code that made it.
 //
-//	w, err := probes.Attach(binary, "/proc/4711/exe")   // one link for all processes that run this file
-//	err = w.Follow(4711)
+//	known, err := processes.Follow(4711)                           // package bpf
+//	w, err := probes.Attach(processes, binary, "/proc/4711/exe")   // for all of them that run this file
 //	for {
 //		e, err := w.Next(ctx)
 //	}
