@@ -7,7 +7,10 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"strconv"
+	"strings"
+	"sync"
 	"time"
 
 	"github.com/cilium/ebpf"
@@ -23,6 +26,9 @@ type Processes struct {
 	objects processesObjects
 	links   []link.Link // held: one that is collected as garbage detaches its program
 	ring    *ring.Reader
+
+	mu    sync.Mutex
+	found []Life // of children that were there before, which no program told of
 }
 
 const livesBytes = 1 << 18
@@ -59,11 +65,49 @@ func NewProcesses() (_ *Processes, err error) {
 	return p, nil
 }
 
-// Follow has the process PID, and its children from now on, followed. Its goroutines are known if KNOWN comes back
+// Follow has the process PID followed, with its children, those that it has and those that it will have. Its goroutines are known if KNOWN comes back
 // true, else the Go release that built it is not one whose structures we know, or it is no Go program. A process that
 // has ended is not followed, with an error that is os.ErrProcessDone.
 func (p *Processes) Follow(pid int) (known bool, err error) {
-	return p.put(pid, ebpf.UpdateAny)
+	if known, err = p.put(pid, ebpf.UpdateAny); err != nil {
+		return false, err
+	}
+	for _, child := range descendants(pid) {
+		if _, err := p.put(child, ebpf.UpdateAny); errors.Is(err, os.ErrProcessDone) {
+			continue
+		} else if err != nil {
+			return known, err
+		}
+		p.mu.Lock()
+		p.found = append(p.found, Life{Time: Monotonic(), What: Executed, PID: child})
+		p.mu.Unlock()
+	}
+	return known, nil
+}
+
+// descendants are the children of a process, theirs, and so on.
+func descendants(pid int) (all []int) {
+	folders, err := filepath.Glob("/proc/[0-9]*")
+	if err != nil {
+		return nil // a pattern that is right
+	}
+	children := map[int][]int{}
+	for _, folder := range folders {
+		child, err := strconv.Atoi(filepath.Base(folder))
+		if err != nil {
+			continue
+		}
+		if stat := statOf(child); len(stat) > 1 {
+			if parent, err := strconv.Atoi(stat[1]); err == nil {
+				children[parent] = append(children[parent], child)
+			}
+		}
+	}
+	for next := children[pid]; len(next) > 0; next = next[1:] {
+		all = append(all, next[0])
+		next = append(next, children[next[0]]...)
+	}
+	return all
 }
 
 func (p *Processes) put(pid int, flags ebpf.MapUpdateFlags) (known bool, err error) {
@@ -81,14 +125,19 @@ func (p *Processes) put(pid int, flags ebpf.MapUpdateFlags) (known bool, err err
 	return known, nil
 }
 
-// alive says whether a process has not ended: one that only its parent has not heard of yet has.
-func alive(pid int) bool {
+// statOf is what the kernel says of a process, from its state on (proc_pid_stat(5)); nil of none.
+func statOf(pid int) []string {
 	b, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
 	if err != nil {
-		return false
+		return nil
 	}
-	state := b[bytes.LastIndexByte(b, ')')+1:] // behind the name, which may hold anything: proc_pid_stat(5)
-	return len(state) > 1 && state[1] != 'Z' && state[1] != 'X'
+	return strings.Fields(string(b[bytes.LastIndexByte(b, ')')+1:])) // behind the name, which may hold anything
+}
+
+// alive says whether a process has not ended: one that only its parent has not heard of yet has.
+func alive(pid int) bool {
+	stat := statOf(pid)
+	return len(stat) > 0 && stat[0] != "Z" && stat[0] != "X"
 }
 
 // Unfollow ends what Follow began. The end of a process does so too.
@@ -101,20 +150,43 @@ func (p *Processes) Unfollow(pid int) error {
 }
 
 // Next waits for the next thing in the lives of the processes that are followed. It ends with CTX's error. One that
-// executes another program has its goroutines known only once it was returned.
+// executes another program has its goroutines known only once it was returned. Children that were there before are
+// told of as having executed their program when Follow found them.
 func (p *Processes) Next(ctx context.Context) (Life, error) {
-	record, err := p.ring.Next(ctx)
-	if err != nil {
-		return Life{}, err
-	}
-	l, err := parseLife(record)
-	if err == nil && l.What == Executed {
-		_, err = p.put(l.PID, ebpf.UpdateExist) // unless its end, or Unfollow, was faster
-		if errors.Is(err, ebpf.ErrKeyNotExist) || errors.Is(err, os.ErrProcessDone) {
-			err = nil
+	for {
+		if err := ctx.Err(); err != nil {
+			return Life{}, err
 		}
+		if l, ok := p.wasThere(); ok {
+			return l, nil
+		}
+		record, err := p.ring.Look()
+		if err != nil {
+			return Life{}, err
+		}
+		if record == nil {
+			continue
+		}
+		l, err := parseLife(record)
+		if err == nil && l.What == Executed {
+			_, err = p.put(l.PID, ebpf.UpdateExist) // unless its end, or Unfollow, was faster
+			if errors.Is(err, ebpf.ErrKeyNotExist) || errors.Is(err, os.ErrProcessDone) {
+				err = nil
+			}
+		}
+		return l, err
 	}
-	return l, err
+}
+
+// wasThere takes a child that Follow found.
+func (p *Processes) wasThere() (l Life, ok bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if len(p.found) == 0 {
+		return Life{}, false
+	}
+	l, p.found = p.found[0], p.found[1:]
+	return l, true
 }
 
 // lifeBytes is the length of struct life in kernel/processes.bpf.c.

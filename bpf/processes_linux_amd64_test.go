@@ -100,19 +100,31 @@ func TestEndedProcessesAreNotFollowed(t *testing.T) {
 	_ = cmd.Wait()
 }
 
-// The processor time of a child is sampled as its parent's.
+// The processor time of a child is sampled as its parent's, one that was there before it was followed too.
 func TestChildrenAreSampled(t *testing.T) {
+	t.Run("later", func(t *testing.T) { childIsSampled(t, false) })
+	t.Run("before", func(t *testing.T) { childIsSampled(t, true) })
+}
+
+func childIsSampled(t *testing.T, before bool) {
 	p, s := sampler(t, SamplerOptions{Hz: 997})
 	spin := guest.Build(t, "./testdata/spin", guest.Stripped)
-	shell := guest.Start(t, "/bin/sh", "-c", `read go; "$0"; true`, spin)
+	shell := guest.Start(t, "/bin/sh", "-c", `read go; (sh -c '"$0"; true' "$0"); true`, spin)
+	var goid string
+	if before {
+		shell.Say("")
+		goid = shell.Line()
+	}
 	if _, err := p.Follow(shell.PID); err != nil {
 		t.Fatal(err)
 	}
-	shell.Say("")
-	goid := shell.Line()
+	if !before {
+		shell.Say("")
+		goid = shell.Line()
+	}
 	child := 0
 	for child == 0 {
-		if l := next(t, p); l.What == Executed {
+		if l := next(t, p); l.What == Executed && symbols.GoVersion(l.PID) != "" {
 			child = l.PID
 		}
 	}

@@ -1,7 +1,6 @@
 package bpf
 
 import (
-	"io"
 	"strconv"
 	"strings"
 	"testing"
@@ -20,16 +19,8 @@ func processes(t testing.TB) *Processes {
 	if err != nil {
 		t.Fatal(err)
 	}
-	closing(t, p)
+	guest.Closing(t, p)
 	return p
-}
-
-func closing(t testing.TB, c io.Closer) {
-	t.Cleanup(func() {
-		if err := c.Close(); err != nil {
-			t.Error(err)
-		}
-	})
 }
 
 func sampler(t testing.TB, o SamplerOptions) (*Processes, *Sampler) {
@@ -39,7 +30,7 @@ func sampler(t testing.TB, o SamplerOptions) (*Processes, *Sampler) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	closing(t, s)
+	guest.Closing(t, s)
 	return p, s
 }
 

@@ -3,7 +3,6 @@ package events
 import (
 	"context"
 	"fmt"
-	"io"
 	"net"
 	"net/netip"
 	"path/filepath"
@@ -35,12 +34,12 @@ func watch(t testing.TB, o Options) *watched {
 	if err != nil {
 		t.Fatal(err)
 	}
-	closing(t, processes)
+	guest.Closing(t, processes)
 	w := &watched{Process: guest.Start(t, guest.Build(t, "./testdata/guest", guest.Stripped))}
 	if w.Watcher, err = Watch(processes, o); err != nil {
 		t.Fatal(err)
 	}
-	closing(t, w.Watcher)
+	guest.Closing(t, w.Watcher)
 	if _, err := processes.Follow(w.PID); err != nil {
 		t.Fatal(err)
 	}
@@ -48,14 +47,6 @@ func watch(t testing.TB, o Options) *watched {
 		t.Fatal(err)
 	}
 	return w
-}
-
-func closing(t testing.TB, c io.Closer) {
-	t.Cleanup(func() {
-		if err := c.Close(); err != nil {
-			t.Error(err)
-		}
-	})
 }
 
 // do has the guest do something, which fails with WANT, "<nil>" for not.

@@ -29,7 +29,7 @@ func TestTwoCapabilitiesAreEnough(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	closing(t, processes)
+	guest.Closing(t, processes)
 	self, err := symbols.OpenProcess(os.Getpid())
 	if err != nil {
 		t.Fatal(err)
@@ -38,17 +38,17 @@ func TestTwoCapabilitiesAreEnough(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	closing(t, w)
+	guest.Closing(t, w)
 	happenings, err := events.Watch(processes, events.Options{Refused: true, Forks: true, NoSpace: true, ReadLoops: true})
 	if err != nil {
 		t.Fatal(err)
 	}
-	closing(t, happenings)
+	guest.Closing(t, happenings)
 	s, err := bpf.NewSampler(processes, bpf.SamplerOptions{Hz: 997})
 	if err != nil {
 		t.Fatal(err)
 	}
-	closing(t, s)
+	guest.Closing(t, s)
 	if _, err := processes.Follow(os.Getpid()); err != nil {
 		t.Fatal(err)
 	}

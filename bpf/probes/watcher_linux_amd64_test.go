@@ -2,7 +2,6 @@ package probes
 
 import (
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -67,7 +66,7 @@ func startWatched(t *testing.T, together bool) *operator {
 	if err != nil {
 		t.Fatal(err)
 	}
-	closing(t, processes)
+	guest.Closing(t, processes)
 	path := guestPath(t)
 	g := &operator{Process: guest.Start(t, path)}
 	if g.symbol, err = symbols.OpenProcess(g.PID); err != nil {
@@ -76,19 +75,11 @@ func startWatched(t *testing.T, together bool) *operator {
 	if g.Watcher, err = attach(processes, g.symbol.Binary, path, together); err != nil {
 		t.Fatal(err)
 	}
-	closing(t, g.Watcher)
+	guest.Closing(t, g.Watcher)
 	if known, err := processes.Follow(g.PID); err != nil || !known {
 		t.Fatalf("%s is known: %t, %v", symbols.GoVersion(g.PID), known, err)
 	}
 	return g
-}
-
-func closing(t *testing.T, c io.Closer) {
-	t.Cleanup(func() {
-		if err := c.Close(); err != nil {
-			t.Error(err)
-		}
-	})
 }
 
 // events is what the guest did on its main goroutine, to its last call.

@@ -72,3 +72,13 @@ func (p *Process) Line() string {
 	}
 	return p.out.Text()
 }
+
+// Closing closes C when the test ends, whose error is the test's.
+func Closing(t testing.TB, c io.Closer) {
+	t.Helper()
+	t.Cleanup(func() {
+		if err := c.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+}
