@@ -3,6 +3,8 @@ package analysis
 import (
 	"fmt"
 	"strings"
+
+	"github.com/opreplay/opreplay/analysis/internal/jsontext"
 )
 
 // queue is a first-in first-out list that reuses its memory.
@@ -64,12 +66,13 @@ type lruLinks struct {
 	state      *State
 }
 
-func (b *bodies) keep(s *State, body string) {
+func (b *bodies) keep(s *State, top jsontext.Top) {
 	b.drop(s)
+	body := top.Text()
 	if body == "" {
 		return
 	}
-	s.Body = body // the reader gives each text its own memory, so that keeping one keeps no other
+	s.Body, s.top = body, top // the reader gives each text its own memory, so that keeping one keeps no other
 	b.size += len(body)
 	if b.root.next == nil {
 		b.root.next, b.root.prev = &b.root, &b.root
@@ -91,7 +94,7 @@ func (b *bodies) drop(s *State) {
 	l.prev.next, l.next.prev = l.next, l.prev
 	l.prev, l.next = nil, nil
 	b.size -= len(s.Body)
-	s.Body = ""
+	s.Body, s.top = "", jsontext.Top{}
 }
 
 // places collects evidence within a bound: the first few and the last few.

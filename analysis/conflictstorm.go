@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/opreplay/opreplay/analysis/internal/jsontext"
 	"github.com/opreplay/opreplay/analysis/stats"
 )
 
@@ -158,7 +159,8 @@ func (s *State) since(rv int64, f func(Author)) {
 			if v.call != nil {
 				a.Call, a.Process, a.Manager = v.call, v.call.Process, v.call.Manager
 			} else if a.Manager == "" {
-				a.Manager = newestManager(v.body, nil) // its request may yet come
+				fields, _ := jsontext.Get(v.body, "metadata", "managedFields")
+				a.Manager = newestManager(fields, nil) // its request may yet come
 			}
 			f(a)
 		}

@@ -55,8 +55,10 @@
 //
 // The rules: what it keeps of an object goes in Gone or has a bound (rings, reservoir, places and tally are such).
 // A row, a Change or an Event, and every text in them, is valid during the call only: keep numbers, or
-// [strings.Clone]. Texts are read by the functions of internal/jsontext, after the cheap questions: [Change.Touches]
-// says whether the version changed what the detector is interested in, from a comparison that is made once for all.
+// [strings.Clone]. Texts are read by [Change.Get] and the functions of internal/jsontext, after the cheap questions:
+// [Change.Touches] says whether the version changed what the detector is interested in, from a comparison that is made
+// once for all. Objects are found by [Model.Object], [Model.ByUID] and [Model.Named]; to go through all of them with each
+// fact makes an hour of a minute.
 // No output hangs on the order of a map. Findings set Severity, Certainty, Process, Objects (by worst), Total, What,
 // Cause, Field, Manager, Stack, Row, Statistics (by proportion, rate, median), Evidence, First, Last and Effect, whose
 // Weight is the multiple of the detector's threshold; the engine sets ID, Group and Reproduce, and lowers the

@@ -65,7 +65,7 @@ func (d *Environment) Change(_ *Model, c *Change) {
 func (d *Environment) pod(c *Change) {
 	d.pods[c.State] = nil
 	for _, list := range [...]string{"containers", "initContainers"} {
-		containers, _ := jsontext.Get(c.After, "spec", list)
+		containers, _ := c.Get("spec", list)
 		jsontext.Elements(containers, func(container string) bool {
 			env, _ := jsontext.Get(container, "env")
 			jsontext.Elements(env, func(e string) bool {

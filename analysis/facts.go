@@ -50,6 +50,7 @@ type Change struct {
 	Generation, PrevGen    int64
 	Seq, TS                int64
 	Created, Deleted       bool
+	before, after          jsontext.Top
 	model                  *Model
 	leaves                 []jsontext.Leaf
 	diffed, known, managed bool
@@ -60,11 +61,14 @@ func (c *Change) Diff() (leaves []jsontext.Leaf, known bool) {
 	if !c.diffed {
 		c.diffed = true
 		if c.Before != "" && c.After != "" {
-			c.leaves, c.known = c.model.differ.Objects(c.Before, c.After), true
+			c.leaves, c.known = c.model.differ.Tops(&c.before, &c.after), true
 		}
 	}
 	return c.leaves, c.known
 }
+
+// Get is the value at the path of keys in After, as written: it is found sooner than by looking through the text.
+func (c *Change) Get(path ...string) (string, bool) { return c.after.Get(path...) }
 
 // Manager is the field manager that wrote the version, by request or else by managedFields.
 func (c *Change) Manager() string {
@@ -74,7 +78,8 @@ func (c *Change) Manager() string {
 		if c.Created { // perhaps before the recording
 			known = nil
 		}
-		c.Author.Manager = newestManager(c.After, known)
+		fields, _ := c.Get("metadata", "managedFields")
+		c.Author.Manager = newestManager(fields, known)
 		if c.Author.Known == Unknown && c.Author.Manager != "" {
 			c.Author.Known = ManagedFields
 		}

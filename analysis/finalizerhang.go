@@ -130,13 +130,13 @@ func (d *FinalizerHang) finalizers(c *Change) {
 	}
 	before, after := "", ""
 	if c.Created {
-		after, _ = jsontext.Get(c.After, "metadata", "finalizers")
+		after, _ = c.Get("metadata", "finalizers")
 	}
 	leaves, _ := c.Diff()
 	for i := range leaves {
 		if strings.HasPrefix(leaves[i].Path, "metadata.finalizers") {
 			before, _ = jsontext.Get(c.Before, "metadata", "finalizers")
-			after, _ = jsontext.Get(c.After, "metadata", "finalizers")
+			after, _ = c.Get("metadata", "finalizers")
 		}
 	}
 	if before == after {

@@ -57,7 +57,7 @@ func born(m *Model, c *Change) bool {
 	if call := c.Author.Call; call != nil {
 		return call.Verb == "create" || call.Verb == "patch" && call.Code == 201
 	}
-	created, _ := jsontext.Get(c.After, "metadata", "creationTimestamp")
+	created, _ := c.Get("metadata", "creationTimestamp")
 	t, err := time.Parse(time.RFC3339, jsontext.Text(created)) // in whole seconds
 	return err == nil && t.UnixNano() >= m.FirstTS
 }

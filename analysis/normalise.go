@@ -148,7 +148,7 @@ func (d *Normalise) compare(c *Call, s *State, stored string, version bool) {
 		return
 	}
 	x.manager, x.kind, x.stack, x.row = c.Manager, c.kind(), cmp.Or(c.Stack, x.stack), c.Seq
-	leaves := d.differ.Objects(c.Body, stored)
+	leaves := d.differ.Within(c.Body, stored)
 	found := false
 	for i := range leaves {
 		if l := &leaves[i]; l.Kind == jsontext.Value && l.Before != "" && l.Before != "null" && sendable(l.Path, c.Subresource) {

@@ -30,7 +30,8 @@ type State struct {
 
 	namesake *State // the next of that namespace and name
 
-	pending []*version // by RV
+	pending []*version   // by RV
+	top     jsontext.Top // of Body
 	authors rings[Author]
 	told    []*deliveries
 	lru     lruLinks
@@ -163,11 +164,7 @@ func owner(body string) string {
 // newestManager is the manager of the newest entry of managedFields that isn't one of those whose writes are all known:
 // the last writer, unless its write changed no field of its own. Times have a grain of one second; of equal times the
 // later entry counts, for the API server sorts them so.
-func newestManager(body string, known map[string]bool) string {
-	fields, ok := jsontext.Get(body, "metadata", "managedFields")
-	if !ok {
-		return ""
-	}
+func newestManager(fields string, known map[string]bool) string {
 	name, newest := "", ""
 	jsontext.Elements(fields, func(entry string) bool {
 		t, _ := jsontext.Get(entry, "time")

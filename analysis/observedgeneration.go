@@ -22,6 +22,8 @@ type ObservedGeneration struct {
 	// about the object: work that waits for the world outside writes nothing for a while. QuietForRun is the same
 	// for a simulated run, where there is no world outside.
 	QuietFor, QuietForRun int64
+	// LabelledFor is for how many nanoseconds a generation that is labelled as done must have been left alone.
+	LabelledFor int64
 	// MinHandled is how many changes of the field, creation included, must have been followed by a write of what
 	// depends on the object, before one without counts as forgotten.
 	MinHandled int
@@ -32,7 +34,7 @@ type ObservedGeneration struct {
 
 // NewObservedGeneration is an ObservedGeneration with its thresholds set.
 func NewObservedGeneration() *ObservedGeneration {
-	return &ObservedGeneration{QuietFor: 30e9, QuietForRun: 3e9, MinHandled: 2, objects: map[*State]*generations{}, acts: map[string]*familyActs{}}
+	return &ObservedGeneration{QuietFor: 30e9, QuietForRun: 3e9, LabelledFor: 5e9, MinHandled: 2, objects: map[*State]*generations{}, acts: map[string]*familyActs{}}
 }
 
 // Name implements Detector.
@@ -139,7 +141,7 @@ func (g *generations) next(c *Change) {
 
 // status takes in what a version says was observed.
 func (d *ObservedGeneration) status(m *Model, g *generations, c *Change) {
-	v, ok := jsontext.Get(c.After, "status", "observedGeneration")
+	v, ok := c.Get("status", "observedGeneration")
 	if !ok {
 		return
 	}
@@ -183,7 +185,7 @@ func (d *ObservedGeneration) handled(s *State, p *Process, x *generation) bool {
 // beside is what a status says beside its generation: a phase or a state, in words.
 func beside(c *Change) string {
 	for _, key := range []string{"phase", "state"} {
-		if v, ok := jsontext.Get(c.After, "status", key); ok && len(v) < 64 {
+		if v, ok := c.Get("status", key); ok && len(v) < 64 {
 			return fmt.Sprintf("status.%s %s", key, v)
 		}
 	}
@@ -249,7 +251,10 @@ func (d *ObservedGeneration) judge(m *Model, s *State, g *generations) (f Findin
 	if m.Simulated {
 		limit = d.QuietForRun
 	}
-	if m.End(p)-quiet < limit {
+	if g.observed == last.number {
+		limit = d.LabelledFor
+	}
+	if m.End(p)-max(quiet, g.by.TS) < limit {
 		return f, "", false
 	}
 	switch {

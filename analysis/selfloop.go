@@ -192,7 +192,7 @@ func (d *SelfLoop) follow(m *Model, c *Change, f *family, l *loop) {
 		l.diffs.add(leaves)
 	}
 	if c.After != "" && l.writes == d.MinWrites {
-		_, l.observed = jsontext.Get(c.After, "status", "observedGeneration")
+		_, l.observed = c.Get("status", "observedGeneration")
 		l.known = true
 	}
 }

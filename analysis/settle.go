@@ -65,7 +65,7 @@ func (m *Model) find(s *State, rv int64, h *traces.Head) *version {
 
 // end tells the detectors of a deletion that made no version of its own.
 func (m *Model) end(s *State, w *traces.WatchEvent) {
-	c := &Change{State: s, Before: s.Body, After: s.Body, RV: s.RV, PrevRV: s.RV, Generation: s.Generation, PrevGen: s.Generation, Seq: w.Seq, TS: w.TS, Deleted: true, model: m}
+	c := &Change{State: s, Before: s.Body, After: s.Body, RV: s.RV, PrevRV: s.RV, Generation: s.Generation, PrevGen: s.Generation, Seq: w.Seq, TS: w.TS, Deleted: true, model: m, before: s.top, after: s.top}
 	for _, d := range m.on.changes {
 		d.Change(m, c)
 	}
@@ -98,6 +98,7 @@ func (m *Model) change(s *State, v *version) {
 	*c = Change{
 		State: s, Before: s.Body, After: v.body, RV: v.rv, PrevRV: s.RV, Generation: v.gen, PrevGen: s.Generation,
 		Seq: v.seq, TS: v.ts, Created: s.RV == 0, Deleted: v.deleted, model: m,
+		before: s.top, after: jsontext.Split(v.body),
 		Author: Author{RV: v.rv, Seq: v.seq, TS: v.ts, Manager: v.manager},
 	}
 	if v.call != nil {
@@ -113,7 +114,7 @@ func (m *Model) change(s *State, v *version) {
 	}
 	s.authors.add(c.Author)
 	s.RV, s.Generation = v.rv, v.gen
-	m.bodies.keep(s, v.body)
+	m.bodies.keep(s, c.after)
 	if v.deleted {
 		s.GoneAt = v.ts
 		m.gone(s)
@@ -137,7 +138,7 @@ func (m *Model) metadata(s *State, c *Change) {
 		changed = changed || leaves[i].Path == "metadata.deletionTimestamp"
 	}
 	if changed {
-		if t, ok := jsontext.Get(c.After, "metadata", "deletionTimestamp"); ok && t != "null" {
+		if t, ok := c.Get("metadata", "deletionTimestamp"); ok && t != "null" {
 			s.Deleting = c.TS
 			if since, err := time.Parse(time.RFC3339, jsontext.Text(t)); err == nil && c.Created {
 				s.Deleting = min(c.TS, since.UnixNano())

@@ -48,6 +48,7 @@ type Differ struct {
 	names  []string
 	paths  map[uint64][2]string
 	buf    []byte
+	within bool // what the first object lacks is no difference
 }
 
 type segment struct {
@@ -66,6 +67,13 @@ func (d *Differ) Objects(before, after string) []Leaf {
 		d.diff(before, after)
 	}
 	return d.leaves
+}
+
+// Within is what of part, an object that says only what is meant, stands otherwise in whole.
+func (d *Differ) Within(part, whole string) []Leaf {
+	d.within = true
+	defer func() { d.within = false }()
+	return d.Objects(part, whole)
 }
 
 // Values is what differs between two values that are found at the path of keys.
@@ -168,7 +176,7 @@ func (d *Differ) walk(p *pair) {
 
 // values compares the values of one key that both cursors are at, and moves behind them.
 func (d *Differ) values(p *pair, key string) {
-	if p.inObjects() && p.same-p.a.i < long && len(d.path) < maxDepth-1 && !d.skips(key) {
+	if !d.within && p.inObjects() && p.same-p.a.i < long && len(d.path) < maxDepth-1 && !d.skips(key) {
 		// They differ early on: they are walked through at once.
 		p.a.i, p.b.i = p.a.i+1, p.b.i+1
 		d.path = append(d.path, segment{name: key})
@@ -205,6 +213,14 @@ func hasValue(b string, i int, v string) bool {
 func (d *Differ) unordered(a, b *cursor) {
 	mark := len(d.member)
 	d.collect(a)
+	if d.within && len(d.member)-mark <= few {
+		for i := mark; i < len(d.member); i++ {
+			other, _ := b.lookup(d.member[i].key)
+			d.at(d.member[i].key, d.member[i].value, other)
+		}
+		d.member = d.member[:mark]
+		return
+	}
 	split := len(d.member)
 	d.collect(b)
 	end := len(d.member)
@@ -221,6 +237,23 @@ func (d *Differ) unordered(a, b *cursor) {
 		}
 	}
 	d.member = d.member[:mark]
+}
+
+// few is up to how many members are looked up one by one: they are found sooner than all others are collected.
+const few = 6
+
+// lookup is the value of a key from the cursor on.
+func (c cursor) lookup(key string) (string, bool) {
+	for {
+		k, ok := c.key()
+		if !ok {
+			return "", false
+		}
+		v, ok := c.value()
+		if !ok || k == key {
+			return v, ok
+		}
+	}
 }
 
 func (d *Differ) collect(c *cursor) {
@@ -247,7 +280,7 @@ func (d *Differ) find(from, to int, key string) int {
 }
 
 func (d *Differ) at(key, a, b string) {
-	if a == b || d.skips(key) {
+	if a == b || a == "" && d.within || d.skips(key) {
 		return
 	}
 	d.path = append(d.path, segment{name: key})
@@ -356,7 +389,7 @@ func (d *Differ) byName(a, b, na, nb []string) {
 }
 
 func (d *Differ) element(name, a, b string) {
-	if a == b {
+	if a == b || a == "" && d.within {
 		return
 	}
 	d.path = append(d.path, segment{name: name, element: true})

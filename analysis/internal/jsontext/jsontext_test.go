@@ -116,6 +116,55 @@ func TestObjects(t *testing.T) {
 	}
 }
 
+// What is split is compared as what isn't, and asked as what isn't.
+func TestTop(t *testing.T) {
+	a := `{"kind":"A", "metadata" : {"name":"x","labels":{"a":"1"}},"spec":{"n":[1,2]},"status":{"up":true}}`
+	b := `{"kind":"A","metadata":{"name":"x","labels":{"a":"2"}},"spec":{"n":[1,2]},"data":{"k":"v"}}`
+	var d, e Differ
+	ta, tb := Split(a), Split(b)
+	if diff := cmp.Diff(d.Objects(a, b), e.Tops(&ta, &tb)); diff != "" {
+		t.Error(diff)
+	}
+	if v, ok := ta.Get("metadata", "labels", "a"); !ok || v != `"1"` {
+		t.Error(v, ok)
+	}
+	if _, ok := ta.Get("data"); ok {
+		t.Error("found what isn't there")
+	}
+	for _, odd := range []string{"", "[]", `{"a":1,"b":2,"c":3,"d":4,"e":5,"f":6,"g":7,"h":8,"i":9}`, `{"a":`, `{"a":1`, `{}`} {
+		top := Split(odd)
+		want, ok := Get(odd, "i")
+		if got, found := top.Get("i"); got != want || found != ok {
+			t.Errorf("%s: %q, %v", odd, got, found)
+		}
+		if diff := cmp.Diff(append([]Leaf{}, d.Objects(odd, b)...), append([]Leaf{}, e.Tops(&top, &tb)...)); diff != "" {
+			t.Errorf("%s: %s", odd, diff)
+		}
+	}
+}
+
+// Of what was sent, what is stored otherwise; what the server added is its own.
+func TestWithin(t *testing.T) {
+	for _, c := range []struct {
+		part, whole string
+		want        []string
+	}{
+		{`{"status":{"n":1}}`, `{"kind":"A","metadata":{"name":"x"},"spec":{"a":{"b":1}},"status":{"m":[1],"n":1}}`, nil},
+		{`{"status":{"n":1}}`, `{"kind":"A","status":{"m":[1],"n":2}}`, []string{"status.n"}},
+		{`{"spec":{"list":[{"name":"a","x":1}],"gone":"v"},"status":{"n":1}}`, `{"spec":{"list":[{"name":"a","x":2,"added":1},{"name":"b"}],"more":1},"status":{"n":3}}`, []string{"spec.list[a].x", "spec.gone", "status.n"}},
+		{`{"a":1,"b":1,"c":1,"d":1,"e":1,"f":1,"g":1,"h":{"x":1}}`, `{"z":0,"a":1,"b":1,"c":1,"d":1,"e":1,"f":2,"g":1,"h":{"x":2},"y":1}`, []string{"f", "h.x"}},
+	} {
+		var d Differ
+		var got []string
+		for _, l := range d.Within(c.part, c.whole) {
+			got = append(got, l.Path)
+		}
+		if diff := cmp.Diff(c.want, got); diff != "" {
+			t.Errorf("%s in %s: %s", c.part, c.whole, diff)
+		}
+	}
+}
+
 func FuzzDiff(f *testing.F) {
 	f.Add(`{"metadata":{"name":"a"},"status":{"c":[{"type":"A"}]}}`, `{"metadata":{"name":"b"},"status":{"c":[{"type":"B"},1]}}`)
 	f.Add(`[[[[`, `{"a":`)
@@ -126,6 +175,9 @@ func FuzzDiff(f *testing.F) {
 			t.Errorf("%d differences of a text from itself", n)
 		}
 		d.Objects(a, b)
+		d.Within(a, b)
+		ta, tb := Split(a), Split(b)
+		d.Tops(&ta, &tb)
 		Get(a, "metadata", "name")
 		if json.Valid([]byte(a)) && Skip(a, 0) < 0 {
 			t.Errorf("valid JSON %q has no end", a)
