@@ -22,6 +22,7 @@ var (
 	tries     = flag.Int("shrink", 0, "make failing sequences shorter, with at most so many runs each")
 	tableFile = flag.String("table", "", "write the table into this file, between its marks")
 	failures  = flag.String("failures", "", "write failing sequences into this folder")
+	door      = flag.Bool("door", false, "ask ours as the processes of a world do: on byte streams, through sim/front")
 	most      = flag.Int("most", 20, "how many failing sequences to print")
 )
 
@@ -43,7 +44,7 @@ func TestConformance(t *testing.T) {
 		runAgain(t, *replay)
 		return
 	}
-	p := pair(t)
+	p := pair(t, *door)
 	table := &Table{Seed: *seed}
 	begin := time.Now()
 	defer func() {
@@ -97,7 +98,7 @@ func sequenceOf(t *testing.T, file string) *Sequence {
 func runAgain(t *testing.T, file string) {
 	t.Helper()
 	s := sequenceOf(t, file)
-	p := pair(t)
+	p := pair(t, *door)
 	outcomes, err := p.Run(t.Context(), s)
 	if err != nil {
 		t.Fatal(err)
@@ -113,13 +114,31 @@ func runAgain(t *testing.T, file string) {
 // progressEach is how many operations there are between two lines about them.
 const progressEach = 500
 
+// TestThroughTheDoor asks ours as the processes of a world do.
+func TestThroughTheDoor(t *testing.T) {
+	p := pair(t, true)
+	for n := range throughDoorSequences {
+		s := Generate(*seed, n, "")
+		outcomes, err := p.Run(t.Context(), s)
+		if err != nil {
+			t.Fatalf("sequence %d: %v\n%s", n, err, s)
+		}
+		if failed(outcomes) {
+			t.Error(describe(t, p, s, outcomes))
+		}
+	}
+}
+
+// throughDoorSequences is how many sequences are asked through the door in make test.
+const throughDoorSequences = 6
+
 // TestRegressions runs sequences that once differed.
 func TestRegressions(t *testing.T) {
 	files, err := filepath.Glob("testdata/*")
 	if err != nil || len(files) == 0 {
 		t.Fatalf("no sequences: %v", err)
 	}
-	p := pair(t)
+	p := pair(t, *door)
 	for _, file := range files {
 		t.Run(filepath.Base(file), func(t *testing.T) {
 			s := sequenceOf(t, file)
@@ -214,7 +233,7 @@ func between(page, begin, end, text string) (string, error) {
 
 // TestKnownDifferences shows each of them. One that is no more must go from the list.
 func TestKnownDifferences(t *testing.T) {
-	p := pair(t)
+	p := pair(t, *door)
 	p.Known = nil
 	for _, k := range KnownDifferences {
 		t.Run(k.Name, func(t *testing.T) {

@@ -18,8 +18,8 @@ import (
 // lag is how far the world's clock is behind the wall clock: it must not be ahead of it.
 const lag = 24 * time.Hour
 
-// pair starts both servers.
-func pair(t *testing.T) *Pair {
+// pair starts both servers; ours is asked as processes of a world ask it if DOOR says so.
+func pair(t *testing.T, door bool) *Pair {
 	t.Helper()
 	cluster := livecluster.Shared(t, livecluster.Options{})
 	config := cluster.Config()
@@ -29,7 +29,7 @@ func pair(t *testing.T) *Pair {
 		t.Fatal(err)
 	}
 	real := &Server{Name: "real", URL: config.Host, Client: plain(transport), Now: time.Now}
-	return &Pair{Real: real, Ours: embedded(t), Known: KnownDifferences}
+	return &Pair{Real: real, Ours: embedded(t, door), Known: KnownDifferences}
 }
 
 // asAdmin has requests made by the user that the live cluster's administrator is.
@@ -39,10 +39,16 @@ func asAdmin(h http.Handler) http.Handler {
 	})
 }
 
-// embedded is the API server of a simulated cluster, with TLS and HTTP/2 as the real one has.
-func embedded(t *testing.T) *Server {
+// embedded is the API server of a simulated cluster, with TLS and HTTP/2 as the real one has, or behind the door of a
+// world, without.
+func embedded(t *testing.T, door bool) *Server {
 	t.Helper()
 	now := func() time.Time { return time.Now().Add(-lag).UTC() }
+	clock := &paced{}
+	if door {
+		clock.keepUp()
+		now = func() time.Time { return time.Unix(0, clock.Now()).UTC() }
+	}
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -57,6 +63,16 @@ func embedded(t *testing.T) *Server {
 	if err != nil {
 		t.Fatal(err)
 	}
+	fresh := func() {
+		// What the real server's watch cache, which began after the sequence's past, does not have either.
+		s.Store().Compact(s.Store().ResourceVersion())
+	}
+	if door {
+		_ = listener.Close() // its address is all that is wanted of it
+		t.Cleanup(s.Close)
+		transport := throughDoor(t, s, clock)
+		return &Server{Name: "ours", URL: "http://" + listener.Addr().String(), Client: plain(transport), Now: now, Fresh: fresh}
+	}
 	h := httptest.NewUnstartedServer(asAdmin(s.Handler()))
 	_ = h.Listener.Close() // we bring our own
 	h.Listener, h.EnableHTTP2 = listener, true
@@ -70,8 +86,5 @@ func embedded(t *testing.T) *Server {
 		ForceAttemptHTTP2: true, DisableCompression: true,
 	}
 	t.Cleanup(transport.CloseIdleConnections)
-	return &Server{Name: "ours", URL: h.URL, Client: plain(transport), Now: now, Fresh: func() {
-		// What the real server's watch cache, which began after the sequence's past, does not have either.
-		s.Store().Compact(s.Store().ResourceVersion())
-	}}
+	return &Server{Name: "ours", URL: h.URL, Client: plain(transport), Now: now, Fresh: fresh}
 }

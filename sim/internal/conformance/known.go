@@ -19,30 +19,12 @@ type Known struct {
 
 var (
 	reviewTime = regexp.MustCompile(`managedFields\[\d+\]\.time$`)
-	cell       = regexp.MustCompile(`rows\[\d+\]\.cells\[\d+\]$`)
-	youngAge   = regexp.MustCompile(`^(\d+[sm])+$`)
 	// In paths, and in the names of definitions.
 	componentStatus = regexp.MustCompile(`componentstatuses|io\.k8s\.api\.core\.v1\.Component`)
-	dayOld          = regexp.MustCompile(`^(2[34]h|1d)$`)
 )
 
 // KnownDifferences is the list.
 var KnownDifferences = []Known{
-	{
-		Name: "ages",
-		Reason: "Age columns of a Table are counted from the wall clock, as the printers of Kubernetes do; the objects' times are the world's. " +
-			"(In these runs the world's clock is a day behind, so ours says 24h where the real server says 3s.)",
-		Match: func(_ *Outcome, d Difference) bool {
-			if !cell.MatchString(d.Path) {
-				return false
-			}
-			real, _ := d.Real.(string)
-			ours, _ := d.Ours.(string)
-			return youngAge.MatchString(real) && dayOld.MatchString(ours)
-		},
-		Shows: `{"name":"ages"}
-{"id":1,"area":"known","verb":"get","kind":"namespaces","path":"/api/v1/namespaces/${ns}","accept":"application/json;as=Table;v=v1;g=meta.k8s.io"}`,
-	},
 	{
 		Name: "componentstatuses",
 		Reason: "The resource componentstatuses, deprecated since 1.19, asks etcd, scheduler and controller manager for their health. There are none " +
