@@ -1,5 +1,6 @@
 // Command guest does what lines tell it to, and says so when it is done: connect ADDRESS, start PROGRAM TIMES,
-// fill FILE, allocate FILE, make FOLDER, read FILE DURATION RATE.
+// fill FILE, allocate FILE, make FOLDER, read FILE DURATION RATE STOP: until a file STOP is there, or the
+// time is over.
 package main
 
 import (
@@ -47,7 +48,7 @@ func do(words []string) error {
 		if err != nil {
 			return err
 		}
-		n, err := read(words[1], long, number(words[3]))
+		n, err := read(words[1], long, number(words[3]), words[4])
 		fmt.Print(n, " reads: ")
 		return err
 	}
@@ -85,10 +86,10 @@ func fill(file string) error {
 	}
 }
 
-// read reads RATE times in a second, in ten goes.
+// read reads RATE times in a second, in ten goes, until a file STOP is there or the time is over.
 //
 //go:noinline
-func read(file string, long time.Duration, rate int) (n int, err error) {
+func read(file string, long time.Duration, rate int, stop string) (n int, err error) {
 	f, err := os.Open(file)
 	if err != nil {
 		return 0, err
@@ -103,6 +104,9 @@ func read(file string, long time.Duration, rate int) (n int, err error) {
 				return n, err
 			}
 			n++
+		}
+		if _, err := os.Stat(stop); err == nil {
+			break
 		}
 	}
 	return n, nil
