@@ -59,7 +59,7 @@ func (p *Pair) compare(s *Sequence, real, ours *side) []*Outcome {
 		if w == nil || v == nil {
 			continue
 		}
-		o.RealEvents, o.OursEvents = without(w.seen()), without(v.seen())
+		o.RealEvents, o.OursEvents = w.told(), v.told()
 		o.report(p.Known, diff("events", nr.value(o.RealEvents), no.value(o.OursEvents)))
 		if w.over() != v.over() {
 			o.report(p.Known, []Difference{{"ended", w.over(), v.over()}})

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -129,6 +130,31 @@ func TestThroughTheDoor(t *testing.T) {
 	}
 }
 
+// TestBookmarks: of watches that end after some seconds all is compared, the bookmark before the end included, and that
+// there is none when nothing has happened.
+func TestBookmarks(t *testing.T) {
+	p := pair(t, true)
+	s := sequenceOf(t, "testdata/door/bookmarks")
+	outcomes, err := p.Run(t.Context(), s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if failed(outcomes) {
+		t.Error(describe(t, p, s, outcomes))
+	}
+	seen := 0
+	for _, o := range outcomes {
+		for _, ev := range o.RealEvents {
+			if m, _ := ev.(map[string]any); m["type"] == "BOOKMARK" && !initialEnd(m) {
+				seen++
+			}
+		}
+	}
+	if seen == 0 {
+		t.Error("the real server has sent no bookmark: there was nothing to compare")
+	}
+}
+
 // throughDoorSequences is how many sequences are asked through the door in make test.
 const throughDoorSequences = 6
 
@@ -138,6 +164,7 @@ func TestRegressions(t *testing.T) {
 	if err != nil || len(files) == 0 {
 		t.Fatalf("no sequences: %v", err)
 	}
+	files = slices.DeleteFunc(files, func(f string) bool { return filepath.Base(f) == "door" }) // TestBookmarks
 	p := pair(t, *door)
 	for _, file := range files {
 		t.Run(filepath.Base(file), func(t *testing.T) {

@@ -39,6 +39,9 @@ type Op struct {
 	// Settle is the path of a collection that is listed first, so that a watch cache that may be behind
 	// is not.
 	Settle string `json:"settle,omitempty"`
+	// Whole has a watch that ends by itself (timeoutSeconds) compared to its end, bookmarks included: several in a row
+	// are one, since a server counts minutes from a moment of its own.
+	Whole bool `json:"whole,omitempty"`
 	// After, if not 0, has Await wait only if that operation was not refused.
 	After int `json:"after,omitempty"`
 	// Until is what Await waits for: a code, or if Has is set also a text in the answer.

@@ -233,6 +233,7 @@ func (d *side) clean(ctx context.Context) {
 const (
 	quiet      = 100 * time.Millisecond
 	streamWait = 5 * time.Second
+	wholeWait  = 30 * time.Second // for one that is compared to its end
 	streamPoll = 5 * time.Millisecond
 )
 
@@ -245,8 +246,11 @@ func settleStreams(a, b *side) {
 	}
 	tick := time.NewTicker(streamPoll)
 	defer tick.Stop()
-	last, since, begin := 0, time.Now(), time.Now()
-	for time.Since(begin) < streamWait {
+	last, since, begin, most := 0, time.Now(), time.Now(), streamWait
+	if !ended(a) || !ended(b) {
+		most = wholeWait
+	}
+	for time.Since(begin) < most {
 		now, same := 0, true
 		for id, w := range a.streams {
 			n, m := w.progress(), b.streams[id].progress()
@@ -256,20 +260,49 @@ func settleStreams(a, b *side) {
 		if now != last {
 			last, since = now, time.Now()
 		}
-		if same && time.Since(since) > quiet {
+		if same && time.Since(since) > quiet && ended(a) && ended(b) {
 			return
 		}
 		<-tick.C
 	}
 }
 
+// ended says whether the watches that are compared to their end are at it.
+func ended(d *side) bool {
+	for _, w := range d.streams {
+		if w.op.Whole && !w.over() {
+			return false
+		}
+	}
+	return true
+}
+
 // progress grows with each event and with the end.
 func (w *stream) progress() int {
-	n := len(without(w.seen()))
+	n := len(w.told())
 	if w.over() {
 		n += 1 << 20
 	}
 	return n
+}
+
+// told are a watch's events as they are compared.
+func (w *stream) told() []any {
+	if !w.op.Whole {
+		return without(w.seen())
+	}
+	var out []any
+	before := false
+	for _, ev := range w.seen() {
+		m, _ := ev.(map[string]any)
+		bookmark := m["type"] == "BOOKMARK" && !initialEnd(m)
+		if bookmark && before {
+			out = out[:len(out)-1] // the last says it all
+		}
+		out = append(out, ev)
+		before = bookmark
+	}
+	return out
 }
 
 // without leaves out the bookmarks that come when a server thinks it right.
