@@ -2,6 +2,7 @@ package recorder_test
 
 import (
 	"net"
+	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -69,7 +70,12 @@ func TestRunTellsWhatBefallsTheOperator(t *testing.T) {
 	said("shut6", "connect", shut6, "refused")
 	said("child", "start", "/bin/true", "<nil>")
 	said("full", "fill", filepath.Join(disk, "file"), "no space left on device")
-	said("loop", "read", "/proc/self/exe", "<nil>")
+	stop := filepath.Join(t.TempDir(), "stop")
+	d.orderAt("loop", "read", "/proc/self/exe "+stop)
+	await(d.recording, "the loop", func(e *traces.KernelEvent) bool { return e.Kind == "read_loop" })
+	if err := os.WriteFile(stop, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
 
 	trace := d.end()
 	x, lines := indexOf(t, trace), marks(t, "testdata/operator/main.go", "befall")

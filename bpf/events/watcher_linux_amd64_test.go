@@ -253,9 +253,11 @@ func TestReadLoops(t *testing.T) {
 	// Above 16 times the threshold one in 16 is counted, for 16: 100,000 would be some 21,000 without that. On a busy
 	// machine it may take some time until the guest can read as much for as long.
 	w.Say(fmt.Sprintf("read /proc/self/exe 60s 100000 %s", stop))
+	ctx, cancel := context.WithTimeout(t.Context(), 70*time.Second)
+	defer cancel()
 	var most int64
 	for most < 30_000 {
-		e, err := w.Next(t.Context())
+		e, err := w.Next(ctx)
 		if err != nil {
 			t.Fatal(err)
 		}

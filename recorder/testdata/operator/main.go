@@ -7,6 +7,7 @@ import (
 	"net"
 	"os"
 	"os/exec"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -78,17 +79,22 @@ func befall(what, at string) error {
 	case "fill":
 		return os.WriteFile(at, make([]byte, 10<<20), 0o600) // befall: fill
 	}
-	f, err := os.Open(at)
+	file, stop, _ := strings.Cut(at, " ")
+	f, err := os.Open(file)
 	if err != nil {
 		return err
 	}
 	defer f.Close() //nolint:errcheck // only read
-	for end := time.Now().Add(4 * time.Second); time.Now().Before(end); {
+	for n := 0; ; n++ {
 		if _, err := f.ReadAt(make([]byte, 1), 0); err != nil { // befall: read
 			return err
 		}
+		if n%1000 == 0 {
+			if _, err := os.Stat(stop); err == nil {
+				return nil
+			}
+		}
 	}
-	return nil
 }
 
 // burn uses up a processor.
