@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -28,6 +29,8 @@ type segments struct {
 	watchDone int64
 
 	failure atomic.Pointer[error] // the first one; it stays
+	// published is told, after a rotation that went well, up to which segment of the journal all is listed.
+	published func(segment int)
 
 	mu       sync.Mutex // held while the manifest is written
 	manifest Manifest
@@ -42,7 +45,7 @@ type finished struct {
 }
 
 func newSegments(dir string, m Manifest, o WriterOptions) *segments {
-	return &segments{
+	s := &segments{
 		dir:      dir,
 		o:        o,
 		codec:    newCodec(),
@@ -51,6 +54,22 @@ func newSegments(dir string, m Manifest, o WriterOptions) *segments {
 		count:    make([]int, len(kinds)),
 		missing:  make([]Loss, len(kinds)),
 	}
+	for _, f := range m.Files { // whose names are taken
+		if k := kindOf(f.Table); k >= 0 {
+			s.count[k] = max(s.count[k], numberOf(f.Name))
+		}
+	}
+	return s
+}
+
+// numberOf is the number in a file's name, TABLE-NNNN.parquet; 0 for none.
+func numberOf(name string) int {
+	digits := strings.TrimSuffix(name[strings.LastIndexByte(name, '-')+1:], ".parquet")
+	n, err := strconv.Atoi(digits)
+	if err != nil {
+		return 0
+	}
+	return n
 }
 
 // do carries out a job of the queue.
@@ -71,6 +90,8 @@ func (s *segments) do(j job) {
 		if s.failed() == nil {
 			if err := s.publish(); err != nil {
 				s.fail(-1, err)
+			} else if s.published != nil {
+				s.published(j.cut)
 			}
 		}
 	}

@@ -24,6 +24,11 @@ type kind interface {
 	schema() *parquet.Schema
 	encoder(*fileWriter, *zstd.Codec) encoder
 	decode(parquet.RowGroup, *selection) ([]Record, error)
+	// names are the columns and their types, for the journal, to which pack appends a row.
+	names() []journalColumn
+	pack([]byte, Record) []byte
+	// unpack reads a row whose columns are as the journal's header says.
+	unpack(*unpacker, []journalColumn) Record
 }
 
 // spec is the definition of one table with rows of type T.

@@ -33,6 +33,9 @@ type WriterOptions struct {
 	// RotateAge is the longest time that a row waits until it stands in a finished file, and so what a
 	// SIGKILL can cost: 0 means a minute, negative until Close.
 	RotateAge time.Duration
+	// Journal is how often what stands in no finished file is made durable in a journal, which Repair reads after a
+	// SIGKILL: that then costs no more than this. 0 means that there is no journal.
+	Journal time.Duration
 	// SeenObjects is how many objects of the watch table are remembered in order to store an answer
 	// that repeats one as a reference to it: 0 means 262,144, of about 60 bytes each.
 	SeenObjects int
@@ -71,16 +74,16 @@ func (o WriterOptions) withDefaults() WriterOptions {
 // finishes files that are large or old enough (segments.go). When the encoder falls behind, Append
 // waits: memory is bounded and nothing is dropped.
 //
-// The journal's place. A Parquet file without its footer is lost whole, so what stands in buffers and
-// open files does not survive a SIGKILL. The journal that will close this gap hooks in at two points
-// and nowhere else: Append writes the record to it while it holds w.mu (so that the journal has the
-// order of Seq), and segments.publish, after the manifest that lists a file is on disk, lets go of the
-// journal up to the rows that the file holds. Opening a trace for repair replays the rest through a
-// Writer of its own.
+// A Parquet file without its footer is lost whole, so what stands in buffers and open files does not
+// survive a SIGKILL. The journal closes this gap: Append writes the record to it while it holds w.mu (so
+// that the journal has the order of Append), and once the manifest lists all that was appended before a
+// rotation, the journal up to there is removed. Repair replays the rest through a Writer of its own.
 type Writer struct {
-	o   WriterOptions
-	seq atomic.Int64
-	seg *segments
+	o       WriterOptions
+	seq     atomic.Int64
+	seg     *segments
+	journal *journal // nil for none
+	lock    *folderLock
 
 	mu      sync.Mutex // the order of Append, and all below
 	buffers []buffer   // by place in kinds
@@ -115,6 +118,7 @@ type unmatched struct {
 type job struct {
 	parts  []part
 	rotate bool       // finish all files afterwards
+	cut    int        // the segment of the journal that ends before
 	done   chan error // told when all of it is on disk; may be nil
 }
 
@@ -132,9 +136,20 @@ func Create(dir string, m Manifest, o WriterOptions) (*Writer, error) {
 	if err := makeFolder(dir); err != nil {
 		return nil, err
 	}
+	m.Files = []File{}
+	lock, err := lockFolder(dir)
+	if err != nil {
+		return nil, err
+	}
+	return newWriter(dir, m, o, lock)
+}
+
+// newWriter is a Writer that adds to the files of the manifest M. It takes over the lock.
+func newWriter(dir string, m Manifest, o WriterOptions, lock *folderLock) (*Writer, error) {
 	o = o.withDefaults()
-	m.Format, m.Files, m.Complete = Format{Major: FormatMajor, Minor: FormatMinor}, []File{}, false
+	m.Format, m.Complete = Format{Major: FormatMajor, Minor: FormatMinor}, false
 	w := &Writer{
+		lock:    lock,
 		o:       o,
 		seg:     newSegments(dir, m, o),
 		buffers: make([]buffer, len(kinds)),
@@ -143,7 +158,11 @@ func Create(dir string, m Manifest, o WriterOptions) (*Writer, error) {
 		stop:    make(chan struct{}),
 	}
 	if err := w.seg.update(nil); err != nil {
-		return nil, err
+		return nil, errors.Join(err, lock.release())
+	}
+	if o.Journal > 0 {
+		w.journal = newJournal(dir, o.Journal, o.create)
+		w.seg.published = w.journal.release
 	}
 	w.encoding.Go(func() {
 		for j := range w.jobs {
@@ -188,6 +207,10 @@ func (w *Writer) Append(r Record) error {
 	}
 	w.number(r.Header())
 	if err := w.seg.failed(); err != nil {
+		w.seg.lost(k, r)
+		return err
+	}
+	if err := w.journal.add(k, r); err != nil {
 		w.seg.lost(k, r)
 		return err
 	}
@@ -282,7 +305,7 @@ func (w *Writer) Rotate() error {
 
 // rotate hands all buffers to the encoder and has it finish the files. w.mu is held.
 func (w *Writer) rotate(done chan error) {
-	j := job{rotate: true, done: done}
+	j := job{rotate: true, cut: w.journal.cut(), done: done}
 	for k := range w.buffers {
 		if len(w.buffers[k].rows) > 0 {
 			j.parts = append(j.parts, w.cut(k))
@@ -342,7 +365,15 @@ func (w *Writer) Close() error {
 	w.mu.Unlock()
 	w.ticking.Wait()
 	w.encoding.Wait()
-	return w.seg.complete()
+	w.journal.close()
+	if err := w.journal.err(); err != nil {
+		w.seg.failure.CompareAndSwap(nil, &err) // what it held is in files by now
+	}
+	err := w.seg.complete()
+	if err == nil && w.journal != nil {
+		err = removeJournals(w.seg.dir) // complete without it, whatever a crash here leaves
+	}
+	return errors.Join(err, w.lock.release())
 }
 
 // cause is err without the path and operation that the message around it names already.

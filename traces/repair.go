@@ -1,0 +1,199 @@
+package traces
+
+import (
+	"context"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/parquet-go/parquet-go/compress/zstd"
+)
+
+// Repaired says what Repair did.
+type Repaired struct {
+	// Rows is how many rows the journal brought back.
+	Rows int64
+	// Torn is how many bytes at the journal's end were not whole: what was being written when the recorder was killed.
+	Torn int64
+	// Untouched is set where there was nothing to do.
+	Untouched bool
+}
+
+// Repair completes a trace whose writer was killed: the rows that stand in its journal alone become files, and the
+// manifest states what is lost, which is what was not synced yet. It may be killed itself and begun anew. A trace that
+// is still being written is a *FormatError.
+func Repair(ctx context.Context, dir string) (*Repaired, error) {
+	m, _, err := readManifest(dir)
+	if err != nil {
+		return nil, err
+	}
+	names, err := journals(dir)
+	if err != nil {
+		return nil, err
+	}
+	if m.Complete {
+		return &Repaired{Untouched: len(names) == 0}, removeJournals(dir)
+	}
+	lock, err := lockFolder(dir)
+	if err != nil {
+		return nil, err
+	}
+	r := &repair{ctx: ctx, dir: dir, names: names, listed: map[int64]bool{}}
+	if err := r.prepare(m); err != nil {
+		return nil, errors.Join(err, lock.release())
+	}
+	w, err := newWriter(dir, *m, WriterOptions{RotateAge: -1}, lock)
+	if err != nil {
+		return nil, err
+	}
+	return r.replay(w)
+}
+
+type repair struct {
+	ctx    context.Context
+	dir    string
+	names  []string       // of the journal's files
+	listed map[int64]bool // seqs of rows that the manifest's files have
+	done   Repaired
+	last   int64 // the latest time of a row
+}
+
+// prepare clears away what no manifest lists, whose rows are in the journal, and learns what is listed.
+func (r *repair) prepare(m *Manifest) error {
+	entries, err := os.ReadDir(r.dir)
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		listed := slices.ContainsFunc(m.Files, func(f File) bool { return f.Name == e.Name() })
+		if !listed && (strings.HasSuffix(e.Name(), ".parquet") || strings.HasSuffix(e.Name(), ".tmp") && strings.HasPrefix(e.Name(), ".")) {
+			if err := os.Remove(filepath.Join(r.dir, e.Name())); err != nil {
+				return err
+			}
+		}
+	}
+	for _, f := range m.Files {
+		r.last = max(r.last, f.LastTS)
+	}
+	t, err := Open(r.dir)
+	if err != nil {
+		return err
+	}
+	defer t.Close() //nolint:errcheck // only read
+	for row, err := range t.Records(r.ctx, Range{Columns: []string{columnSeq}}) {
+		if err != nil {
+			return err
+		}
+		r.listed[row.Header().Seq] = true
+	}
+	return nil
+}
+
+// replay appends what is in the journal alone, and ends the trace.
+func (r *repair) replay(w *Writer) (*Repaired, error) {
+	var err error
+	for _, name := range r.names {
+		if err = r.segment(name, w); err != nil {
+			break
+		}
+	}
+	reason := "the recorder was killed: what it had not synced to its journal is missing"
+	if r.done.Torn > 0 {
+		reason += fmt.Sprintf("; of that, %d bytes were written in part", r.done.Torn)
+	}
+	w.Lose(Loss{Source: "trace", From: nanos(r.last), To: nanos(r.last).Add(time.Second), Count: -1, Reason: reason})
+	if err != nil { // the journal stays for another attempt
+		w.seg.failure.CompareAndSwap(nil, &err)
+		return nil, errors.Join(err, w.Close())
+	}
+	if err := w.Close(); err != nil {
+		return nil, err
+	}
+	return &r.done, removeJournals(r.dir)
+}
+
+// segment replays one file of the journal.
+func (r *repair) segment(path string, w *Writer) error {
+	b, err := os.ReadFile(path)
+	if err != nil {
+		return err
+	}
+	codec := &zstd.Codec{}
+	var tables []journalTable
+	for first := true; len(b) > 0; first = false {
+		if err := r.ctx.Err(); err != nil {
+			return err
+		}
+		payload, n := block(codec, b)
+		if payload == nil {
+			r.done.Torn += int64(len(b))
+			return nil
+		}
+		b = b[n:]
+		if first {
+			if err := json.Unmarshal(payload, &tables); err != nil {
+				return &FormatError{Path: path, Detail: "its header is none: " + err.Error(), Hint: "was it written by oprec?"}
+			}
+			continue
+		}
+		if err := r.rows(payload, tables, w); err != nil {
+			return &FormatError{Path: path, Detail: err.Error(), Hint: "was it written by another release?"}
+		}
+	}
+	return nil
+}
+
+// block is the payload of the block that B begins with, and its length in all; nil where it is not whole.
+func block(codec *zstd.Codec, b []byte) (payload []byte, n int) {
+	if len(b) < blockHead {
+		return nil, 0
+	}
+	n = blockHead + int(binary.LittleEndian.Uint32(b))
+	if n < blockHead || n > len(b) {
+		return nil, 0
+	}
+	packed := b[blockHead:n]
+	if crc32.Checksum(packed, castagnoli) != binary.LittleEndian.Uint32(b[4:]) {
+		return nil, 0
+	}
+	payload, err := codec.Decode(nil, packed)
+	if err != nil || payload == nil {
+		return nil, 0
+	}
+	return payload, n
+}
+
+func (r *repair) rows(payload []byte, tables []journalTable, w *Writer) error {
+	u := &unpacker{b: payload}
+	for len(u.b) > 0 && u.err == nil {
+		n := u.uvarint()
+		if u.err != nil || n >= uint64(len(tables)) {
+			return errJournalRow
+		}
+		k := kindOf(tables[n].Table)
+		if k < 0 {
+			return fmt.Errorf("rows of a table %s, which this release does not know", tables[n].Table)
+		}
+		row := kinds[k].unpack(u, tables[n].Columns)
+		if u.err != nil {
+			return u.err
+		}
+		h := row.Header()
+		if r.listed[h.Seq] {
+			continue
+		}
+		r.last = max(r.last, h.TS)
+		if err := w.Append(row); err != nil {
+			return err
+		}
+		r.done.Rows++
+	}
+	return u.err
+}
