@@ -164,3 +164,27 @@ func TestNamed(t *testing.T) {
 		t.Error("names are kept of what is gone")
 	}
 }
+
+// A reconcile whose end is never seen holds nothing up, and those that have ended are forgotten.
+func TestOpenPassesAreBounded(t *testing.T) {
+	p := &passes{wanted: true}
+	p.called(&Call{ReconcileID: 1 << 40, Verb: "get"})
+	for id := int64(1); id < 10*maxOpenPasses; id++ {
+		p.called(&Call{ReconcileID: id, Verb: "update"})
+		if x := p.take(id); x.Writes != 1 {
+			t.Fatalf("pass %d: %+v", id, x)
+		}
+		if p.order.len() > 4*maxOpenPasses+1 || len(p.open) > maxOpenPasses {
+			t.Fatalf("%d in order, %d open", p.order.len(), len(p.open))
+		}
+	}
+	if x := p.take(1 << 40); x.Reads != 1 {
+		t.Errorf("the one that is still open: %+v", x)
+	}
+	for id := int64(1); id < 3*maxOpenPasses; id++ {
+		p.called(&Call{ReconcileID: id, Verb: "update"})
+	}
+	if len(p.open) > maxOpenPasses {
+		t.Errorf("%d open", len(p.open))
+	}
+}

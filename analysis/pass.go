@@ -58,8 +58,22 @@ func (p *passes) at(id int64) *Pass {
 		for len(p.open) > maxOpenPasses { // the oldest: its end was lost
 			delete(p.open, p.order.pop())
 		}
+		if p.order.len() > 4*maxOpenPasses { // one that never ends holds up those behind it, which have
+			p.compact()
+		}
 	}
 	return x
+}
+
+// compact drops from the order what has ended.
+func (p *passes) compact() {
+	var left queue[int64]
+	for p.order.len() > 0 {
+		if id := p.order.pop(); p.open[id] != nil {
+			left.push(id)
+		}
+	}
+	p.order = left
 }
 
 func (p *passes) called(c *Call) {
