@@ -15,11 +15,14 @@ HOURS = 20
 SEED  = 1
 OPERATIONS = 10000
 BUDGET = 500
+ROWS  = 10000000
+SCALE = $(or $(TMPDIR),/tmp)/opsim-scale
 SWEEP = $(or $(TMPDIR),/tmp)/opsim-sweep
 ZOO   = statusloop statusrace orphanfinalizer \
         retrystorm panicloop missingkind starvation \
         halfcreate staleclaim doublecreate earlyrelease fatalconflict \
-        droppedstatus missedsize tombstone twoleaders
+        droppedstatus missedsize tombstone twoleaders \
+        tugofwar prunedfield wronglabel farowner
 
 .DEFAULT_GOAL := help
 
@@ -60,6 +63,10 @@ sweep: build ## explore with each operator of the zoo, both twins, BUDGET (500) 
 .PHONY: accuracy
 accuracy: ## how often each detector is right, over all labelled traces and 20 variants of each; a confusion table
 	go test -count 1 -run '^TestAccuracy$$' -v ./analysis
+
+.PHONY: scale
+scale: ## records a second and memory of an analysis with all detectors: ROWS (10000000) on one core, as opsim collects garbage
+	GOGC=400 GOMEMLIMIT=448MiB OPREPLAY_ROWS=$(ROWS) OPREPLAY_TRACES=$(SCALE) go test -run '^$$' -bench '^BenchmarkTrace$$' -benchtime 1x -cpu 1 -timeout 2h ./analysis
 
 .PHONY: labelled
 labelled: build ## play the labelled runs (traces/labelled) anew: both twins of the zoo under the plans of their cases
