@@ -27,9 +27,9 @@ type Case struct {
 }
 
 // All is every case, in the order in which they are shown.
-func All() []Case { return slices.Concat(Plain(), Found(), Timed()) }
+func All() []Case { return slices.Concat(Plain(), Strained(), Timed()) }
 
-// Plain are the cases whose fault every run shows, and that the demonstration replays.
+// Plain are the cases that opsim demo shows: every run shows their fault, and soon.
 func Plain() []Case {
 	return []Case{
 		{"statusloop", "statusloop", "writes its status on every pass, with a fresh time", "self-loop"},
@@ -38,13 +38,13 @@ func Plain() []Case {
 	}
 }
 
-// Found are further cases whose fault every run shows.
-func Found() []Case {
+// Strained are further cases whose fault every run shows: load, waiting, and what no retry mends.
+func Strained() []Case {
 	return []Case{
-		{"tugofwar", "tugofwar", "two of its controllers want one field", "fight"},
-		{"prunedfield", "prunedfield", "sends a field that is never stored, over and over", "normalise"},
-		{"wronglabel", "wronglabel", "labels its status with a generation that it was not made from", "observed-generation"},
-		{"farowner", "farowner", "makes an object in another namespace the owner", "owner-reference"},
+		{"retrystorm", "retrystorm", "tries again at a fixed delay for as long as its source is missing", "retry-storm"},
+		{"panicloop", "panicloop", "panics on each retry when a cluster is gone that it takes to be there", "panic-loop"},
+		{"missingkind", "missingkind", "uses a kind that its scheme does not have", "missing-kind"},
+		{"starvation", "starvation", "waits in line for a worker, and keeps everybody else waiting", "starvation"},
 	}
 }
 
