@@ -19,6 +19,9 @@ import (
 	"github.com/chromedp/cdproto/runtime"
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
+
+	"github.com/opreplay/opreplay/analysis"
+	"github.com/opreplay/opreplay/traces"
 )
 
 // browser is a page in headless Chromium, and what it complained of and asked for.
@@ -285,4 +288,50 @@ func TestAccessible(t *testing.T) {
 			t.Errorf("%s: %s", theme, x)
 		}
 	}
+}
+
+// Each labelled trace of a faulty operator makes a page without complaints, beside its mended twin, with all charts drawn.
+func TestLabelledTraces(t *testing.T) {
+	dirs, err := filepath.Glob("../../../traces/labelled/*-faulty.optrace")
+	if err != nil || len(dirs) == 0 {
+		t.Fatalf("no labelled traces: %v", err)
+	}
+	for _, dir := range dirs {
+		name := strings.TrimSuffix(filepath.Base(dir), ".optrace")
+		t.Run(name, func(t *testing.T) {
+			trace := opened(t, dir)
+			result, err := analysis.Analyze(t.Context(), trace, analysis.Options{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			o := Options{Reference: opened(t, strings.Replace(dir, "-faulty.", "-fixed.", 1))}
+			charts := 3 // both runs, the timeline, the latencies
+			for _, f := range result.Findings {
+				charts++
+				for _, more := range []bool{len(f.Path) > 0, len(f.Survival) > 0} {
+					if more {
+						charts++
+					}
+				}
+			}
+			b := open(t, write(t, trace, result, o), 1280, 900)
+			if n := b.look(); n != fmt.Sprint(charts) {
+				t.Errorf("%s charts, want %d", n, charts)
+			}
+			if wide := eval[int](b, `document.documentElement.scrollWidth - document.documentElement.clientWidth`); wide > 0 {
+				t.Errorf("the page is %d pixels wider than the window", wide)
+			}
+			b.shot(name)
+		})
+	}
+}
+
+func opened(t *testing.T, dir string) *traces.Trace {
+	t.Helper()
+	trace, err := traces.Open(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = trace.Close() })
+	return trace
 }

@@ -95,10 +95,15 @@ func (d *data) beside(run, ref *gathered) {
 			continue
 		}
 		b.Lanes = append(b.Lanes, name)
-		at, then := moment(mine[name], i, run.last), moment(theirs[name], i, ref.last)
-		if since := at - run.first; best < 0 || since < best {
-			best = since
-			b.At, b.Reference, b.Lane, b.What = millis(since), millis(then-ref.first), name, differ(mine[name], theirs[name], i)
+		at, then := run.since(mine[name], i), ref.since(theirs[name], i)
+		if at < 0 { // nothing happened when it did in the reference
+			at = then
+		} else if then < 0 {
+			then = at
+		}
+		if best < 0 || at < best {
+			best = at
+			b.At, b.Reference, b.Lane, b.What = millis(at), millis(then), name, differ(mine[name], theirs[name], i)
 		}
 	}
 	b.Lanes = append(b.Lanes, same...)
@@ -140,12 +145,12 @@ func leaves(a, b []event) int {
 	return -1
 }
 
-// moment is when a lane's i-th event was, or the end where there is none.
-func moment(list []event, i int, end int64) int64 {
+// since is when a lane's i-th event was, from the run's begin; -1 where there is none.
+func (g *gathered) since(list []event, i int) int64 {
 	if i < len(list) {
-		return list[i].ts
+		return list[i].ts - g.first
 	}
-	return end
+	return -1
 }
 
 func differ(run, ref []event, i int) string {

@@ -31,6 +31,7 @@ type lane struct {
 	group string // what kind of lane: objects, requests, reconciles, kernel, faults
 	name  string
 	found bool // a finding is about it
+	still bool // an object that only was, from first to last
 	n     int
 	index int // in the page; -1 until chosen
 }
@@ -52,6 +53,7 @@ type gathered struct {
 	versions   *versions
 	seen       map[version]bool
 	left       int64 // events that the page has no room for
+	still      int   // objects that were listed and never changed
 }
 
 // latency is how long one API call took.
@@ -129,7 +131,7 @@ func (g *gathered) lane(group, name string) *lane {
 	id := [2]string{group, name}
 	l := g.lanes[id]
 	if l == nil {
-		l = &lane{group: group, name: name, index: -1}
+		l = &lane{group: group, name: name, still: group == "objects", index: -1}
 		g.lanes[id] = l
 	}
 	return l
@@ -137,6 +139,7 @@ func (g *gathered) lane(group, name string) *lane {
 
 func (g *gathered) add(e event) {
 	e.lane.n++
+	e.lane.still = e.lane.still && e.kind == kindListed
 	g.events = append(g.events, e)
 }
 
@@ -184,8 +187,16 @@ func (g *gathered) mark(r *analysis.Result) {
 	}
 }
 
-// choose puts the lanes in the order of the page and folds those that it has no room for.
+// choose puts the lanes in the order of the page and folds those that it has no room for, and objects that only were.
 func (g *gathered) choose() {
+	maps.DeleteFunc(g.lanes, func(_ [2]string, l *lane) bool {
+		if l.still && !l.found {
+			g.still += l.n
+			return true
+		}
+		return false
+	})
+	g.events = slices.DeleteFunc(g.events, func(e event) bool { return e.lane.still && !e.lane.found })
 	byWeight := slices.SortedFunc(maps.Values(g.lanes), func(a, b *lane) int {
 		return cmp.Or(later(a.found, b.found), -cmp.Compare(a.n, b.n), cmp.Compare(a.group, b.group), cmp.Compare(a.name, b.name))
 	})

@@ -37,6 +37,7 @@ func TestSameTraceSamePage(t *testing.T) {
 // What a page counts is what the trace holds.
 func TestCounts(t *testing.T) {
 	m := newMade(t)
+	m.state(0, traces.Sync, "still", 9, `{}`)
 	m.state(0, traces.Added, "a", 1, `{"spec":{"n":1,"big":9007199254740993}}`)
 	m.state(0, traces.Sync, "a", 1, `{"spec":{"n":1,"big":9007199254740993}}`) // the same state, in a list
 	second := m.state(time.Second, traces.Modified, "a", 2, `{"spec":{"n":2,"big":9007199254740992},"metadata":{"resourceVersion":"2"}}`)
@@ -46,7 +47,8 @@ func TestCounts(t *testing.T) {
 	m.add(time.Second, &traces.Reconcile{Controller: "pods", Namespace: "shop", Name: "a", Start: m.now + int64(time.Second) - int64(3*time.Millisecond)})
 	m.add(0, &traces.KernelEvent{Kind: "refused", Address: "::1", Port: 443, Count: 7})
 	r := &analysis.Result{Findings: []analysis.Finding{{ID: "F1", Group: "F1", Objects: []analysis.Object{{Resource: "pods", Namespace: "shop", Name: "a"}}}}}
-	d := dataOf(t, write(t, m.open(), r, Options{}))
+	page := write(t, m.open(), r, Options{})
+	d := dataOf(t, page)
 	count := map[string]int{}
 	for _, k := range d.Run.Kind {
 		count[d.Kinds[k]]++
@@ -55,6 +57,9 @@ func TestCounts(t *testing.T) {
 		if count[kind] != want {
 			t.Errorf("%d %s, want %d", count[kind], kind, want)
 		}
+	}
+	if !strings.Contains(page, "1 objects that were there and never changed") {
+		t.Error("an object that never changed is not counted")
 	}
 	if q := d.Latency; len(q.N) != 2 || q.P50[0] != 10 || q.P99[1] != 30 {
 		t.Errorf("latencies %+v, want one of 10 ms and one of 30 ms", q)

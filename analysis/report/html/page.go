@@ -31,6 +31,7 @@ type page struct {
 	Lanes    []laneData
 	Left     int64
 	Folded   int
+	Still    int
 	Beside   *beside
 	Latency  bool
 	Duration bool
@@ -70,7 +71,7 @@ const moments = "2006-01-02 15:04:05.000 UTC"
 func newPage(g *gathered, r *analysis.Result, d *data) *page {
 	p := &page{
 		Title: filepath.Base(g.trace.Dir()), Facts: g.facts(r), Caveats: r.Caveats, Notes: r.Notes, Lanes: d.Run.Lanes,
-		Left: g.left, Folded: len(g.lanes) - len(g.chosen), Beside: d.Beside,
+		Left: g.left, Still: g.still, Folded: len(g.lanes) - len(g.chosen), Beside: d.Beside,
 		Latency: d.Latency != nil, Duration: d.Duration != nil, Kernel: d.Kernel != nil, Flame: d.Flame != nil,
 	}
 	p.Keys, p.MoreKeys = g.byKey(maxKeys)

@@ -55,7 +55,7 @@ const makers = {
   },
   beside(el, c) { both(el, c); },
   survival(el, c) {
-    const f = findingOf(el), x = f.survival;
+    const f = findingOf(el), x = [{seconds: 0, survival: 1, low: 1, high: 1}, ...f.survival];
     label(el, 'Share of deletions still open over time, ' + x.length + ' steps');
     const step = key => x.map(p => [p.seconds, p[key]]);
     c.setOption(options('', {
