@@ -18,9 +18,12 @@ const (
 	capBPF       = 39
 )
 
-// hostPIDs is /proc/self/ns/pid of a process that numbers processes as the kernel does (PROC_PID_INIT_INO in
-// linux/proc_ns.h).
-const hostPIDs = "pid:[4026531836]"
+// /proc/self/ns/NAME of a process in the namespaces of the host (PROC_PID_INIT_INO and PROC_USER_INIT_INO in
+// linux/proc_ns.h): one that numbers processes as the kernel does, and whose capabilities are the kernel's.
+const (
+	hostPIDs  = "pid:[4026531836]"
+	hostUsers = "user:[4026531837]"
+)
 
 // Check says in one sentence what is missing to load programs and to sample, before the kernel says it in its own
 // words: nil if nothing is. PEEK asks for what it takes to look at another user's process, too.
@@ -37,12 +40,21 @@ func Check(peek bool) error {
 	if err := missing(effective, peek); err != nil {
 		return err
 	}
+	// A container's root has all capabilities there, and the kernel asks for its own.
+	if err := inHost("user", hostUsers, "the host's users, and this container has its own: run it where root is the host's (not rootless; hostUsers: true)"); err != nil {
+		return err
+	}
 	// Programs see the kernel's numbers: in a container those that we know may be another process's.
-	switch pids, err := os.Readlink("/proc/self/ns/pid"); {
+	return inHost("pid", hostPIDs, "the host's process numbers, and this container has its own: run it with hostPID: true (Kubernetes) or --pid=host (docker run)")
+}
+
+// inHost wants this process's namespace of the kind NAME to be the host's, else says what is needed.
+func inHost(name, host, need string) error {
+	switch link, err := os.Readlink("/proc/self/ns/" + name); {
 	case err != nil:
-		return fmt.Errorf("eBPF recording can't tell whose process numbers these are: %w", err)
-	case pids != hostPIDs:
-		return errors.New("eBPF recording needs the host's process numbers, and this container has its own: run it with hostPID: true (Kubernetes) or --pid=host (docker run)")
+		return fmt.Errorf("eBPF recording can't tell whether it is in a container: %w", err)
+	case link != host:
+		return errors.New("eBPF recording needs " + need)
 	}
 	return nil
 }

@@ -13,8 +13,9 @@ import (
 	"github.com/opreplay/opreplay/bpf/symbols"
 )
 
-// In a container with process numbers of its own, Check says so: the kernel's are others.
-func TestProcessNumbersOfAContainer(t *testing.T) {
+// In a container with process numbers of its own, Check says so: the kernel's are others. Likewise with users of its
+// own, whose root has capabilities that count for nothing.
+func TestContainers(t *testing.T) {
 	if err := Check(false); err != nil {
 		t.Skipf("SKIPPED: %v", err)
 	}
@@ -22,12 +23,18 @@ func TestProcessNumbersOfAContainer(t *testing.T) {
 	if os.Getenv(inside) != "" {
 		return
 	}
-	cmd := exec.Command(os.Args[0], "-test.run=^"+t.Name()+"$", "-test.v")
-	cmd.Env = append(os.Environ(), inside+"=1")
-	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWPID}
-	out, err := cmd.CombinedOutput()
-	if err != nil || !strings.Contains(string(out), "hostPID: true") {
-		t.Errorf("%v: %s", err, out)
+	root := []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Getuid(), Size: 1}}
+	for want, attr := range map[string]*syscall.SysProcAttr{
+		"hostPID: true":   {Cloneflags: syscall.CLONE_NEWPID},
+		"hostUsers: true": {Cloneflags: syscall.CLONE_NEWUSER, UidMappings: root, GidMappings: root},
+	} {
+		cmd := exec.Command(os.Args[0], "-test.run=^"+t.Name()+"$", "-test.v")
+		cmd.Env = append(os.Environ(), inside+"=1")
+		cmd.SysProcAttr = attr
+		out, err := cmd.CombinedOutput()
+		if err != nil || !strings.Contains(string(out), want) {
+			t.Errorf("%s: %v: %s", want, err, out)
+		}
 	}
 }
 

@@ -63,7 +63,7 @@ struct task_struct {
 };
 
 struct in6_addr {
-	u8 s6_addr[16]; // not read by its own layout: see address() in events.bpf.c
+	u8 s6_addr[16]; // taken as a whole
 };
 
 struct sock_common {
