@@ -45,10 +45,17 @@ func revival(n int) time.Duration {
 	return min(leastRevival<<min(n-1, 10), longestRevive)
 }
 
-// revive has processes that ended by themselves come back.
-func (v *virtualRun) revive() {
+// kubelet is the source of restarts: it looks whenever the processes have gone as far as they can, and so before the clock
+// moves on.
+type kubelet struct{ v *virtualRun }
+
+// Collect implements sim.Source.
+func (k kubelet) Collect() (moved bool, err error) { return k.v.revive(), nil }
+
+// revive has processes that ended by themselves come back, and says whether there were any.
+func (v *virtualRun) revive() (any bool) {
 	if !v.o.Live || v.ending || v.first == 0 {
-		return
+		return false
 	}
 	for _, g := range v.guests {
 		if !g.ended() || g.away || g.stopped {
@@ -56,7 +63,7 @@ func (v *virtualRun) revive() {
 		}
 		exit := g.exit()
 		g.flush()
-		g.away = true
+		g.away, any = true, true
 		n := 0
 		for _, e := range v.ends {
 			if e.Name == g.op.Name {
@@ -72,6 +79,7 @@ func (v *virtualRun) revive() {
 			return v.comeback(g)
 		}})
 	}
+	return any
 }
 
 // comeback starts a process again, as another one.

@@ -52,6 +52,23 @@ func playCase(t *testing.T, name, plan string) (*Result, *traces.Trace) {
 	}, plan)
 }
 
+// TestLiveAfterAPanic: in a live run a process that ends when nothing else is due until the run is over comes back all the
+// same, after the kubelet's back-off.
+func TestLiveAfterAPanic(t *testing.T) {
+	needVirtual(t)
+	r, trace := play(t, Options{
+		Trace:     openTrace(t, bundled("tombstone")),
+		Operators: []Operator{{Command: []string{zooOperator(t, "tombstone")}}}, Live: true, Settle: time.Minute,
+	}, `faults: [{cut: {watch: routes, client: operator, from: "DELETED backup", resume: gone}}]`)
+	if len(r.Ends) != 1 || r.Ends[0].Code != 2 || r.Operators[0].ExitEarly {
+		t.Fatalf("ends %+v, at the end %+v", r.Ends, r.Operators[0].Exit)
+	}
+	back := decision(t, trace, "tombstone is started again")
+	if after := time.Unix(0, back.TS).Sub(r.Ends[0].Time); after != firstRevival {
+		t.Errorf("it came back after %s, want %s", after, firstRevival)
+	}
+}
+
 // decision finds the first decision about SUBJECT.
 func decision(t *testing.T, trace *traces.Trace, subject string) *traces.Decision {
 	t.Helper()

@@ -113,6 +113,7 @@ func (v *virtualRun) serve() error {
 	})
 	v.net.Door = v.door
 	v.world.AddSource(v.door)
+	v.world.AddSource(kubelet{v})
 	v.rows = apicall.New(&captureRows{out: v.ledger}, apicall.Options{
 		Now: v.clock.Now, Process: func(*http.Request) string { return captureProcess },
 	})
@@ -248,21 +249,12 @@ func (v *virtualRun) play(ctx context.Context) (*Result, error) {
 // steps steps the world until its limit, its rest, or the end of all operators.
 func (v *virtualRun) steps(ctx context.Context) error {
 	for n := 0; ; n++ {
-		v.revive()
 		if v.over() {
 			return nil
 		}
 		_, err := v.world.Step(ctx)
 		switch {
-		case errors.Is(err, sim.ErrQuiet):
-			if v.revive(); v.world.Pending() == 0 {
-				return nil
-			}
-			if _, due := v.world.Next(); !due {
-				return nil
-			}
-			continue
-		case errors.Is(err, sim.ErrLimit):
+		case errors.Is(err, sim.ErrQuiet), errors.Is(err, sim.ErrLimit):
 			return nil
 		case err != nil && ctx.Err() != nil:
 			return cli.CannotRun(fmt.Errorf("the run was ended before its time: %w", ctx.Err()))
