@@ -2,6 +2,7 @@ package analysis
 
 import (
 	"fmt"
+	"maps"
 	"testing"
 	"time"
 
@@ -15,8 +16,10 @@ type scene struct {
 	subject string
 	want    []label
 	notes   bool
-	faulty  func(c *cluster)
-	healthy []func(c *cluster)
+	// operators are those that are recorded; nil is one, op.
+	operators []string
+	faulty    func(c *cluster)
+	healthy   []func(c *cluster)
 }
 
 const front = "sites.web.example.com shop/front"
@@ -24,6 +27,35 @@ const front = "sites.web.example.com shop/front"
 // scenes are made afresh for each test, for a cluster remembers.
 func scenes() []scene {
 	return []scene{
+		{
+			name: "an owner in another namespace", subject: "owner-reference", want: []label{{Detector: "owner-reference", Object: "configmaps other/child"}},
+			faulty:  func(c *cluster) { owning(c, "other") },
+			healthy: []func(*cluster){func(c *cluster) { owning(c, "shop") }},
+		},
+		{
+			name: "stored objects that the schema does not admit", subject: "schema", want: []label{{Detector: "schema", Object: front, Field: "spec.class"}},
+			faulty:  func(c *cluster) { defining(c, false) },
+			healthy: []func(*cluster){func(c *cluster) { defining(c, true) }},
+		},
+		{
+			name: "an object that the webhook did not see", subject: "webhook-bypass", want: []label{{Detector: "webhook-bypass", Object: "configmaps shop/page-5"}},
+			faulty:  func(c *cluster) { injecting(c, 5) },
+			healthy: []func(*cluster){func(c *cluster) { injecting(c, 6) }},
+		},
+		{
+			name: "a field that is pruned", subject: "normalise",
+			want:   []label{{Detector: "normalise", Object: "sites.web.example.com shop/child", Field: "spec.extra"}, {Detector: "churn", Object: "sites.web.example.com shop/child"}},
+			faulty: func(c *cluster) { sending(c, 40, 500*time.Millisecond, m{"extra": "x"}) },
+			healthy: []func(*cluster){
+				func(c *cluster) { sending(c, 10, 5*time.Second, nil) },
+				func(c *cluster) { sending(c, 20, 10*time.Second, m{"extra": "x"}) }, // a note
+			},
+		},
+		{
+			name: "two operators and one field", subject: "fight", want: []label{{Detector: "fight", Object: front, Field: "spec.replicas"}}, operators: []string{"op", "b"},
+			faulty:  func(c *cluster) { fighting(c, 5) },
+			healthy: []func(*cluster){func(c *cluster) { fighting(c, 3) }},
+		},
 		{
 			name: "retries at a fixed delay", subject: "retry-storm", want: []label{{Detector: "retry-storm", Object: front}},
 			faulty: func(c *cluster) { fails(c, 30, 500*time.Millisecond, 1) },
@@ -422,9 +454,59 @@ func measuring(c *cluster, name string) {
 	}
 }
 
+func owning(c *cluster, namespace string) {
+	s := site(c, "front")
+	owned(c, "op", "child", ownerTo(c, s))
+	c.elsewhere(configMap("child"), namespace)
+	c.quiet(2 * time.Second)
+}
+
+func defining(c *cluster, mended bool) {
+	define(c, revision("v1", m{"host": m{"type": "string"}}))
+	s := site(c, "front")
+	c.sleep(time.Second)
+	define(c, revision("v1", m{"host": m{"type": "string"}, "class": m{"type": "string"}}, "class"))
+	c.sleep(time.Second)
+	if mended {
+		c.spec("kubectl", s, m{"host": "front", "class": "x"})
+	}
+	c.quiet(2 * time.Second)
+}
+
+func injecting(c *cluster, answers int) {
+	hook(c, "Ignore")
+	for i := range 6 {
+		c.sleep(time.Second)
+		through(c, fmt.Sprintf("page-%d", i), i < answers, m{"a": "1"})
+	}
+	c.quiet(2 * time.Second)
+}
+
+func sending(c *cluster, times int, wait time.Duration, more m) {
+	for i := range times {
+		stored := m{"cpu": "1"}
+		if more == nil {
+			stored["cpu"] = fmt.Sprint(i)
+		}
+		sent := clone(stored).(m)
+		maps.Copy(sent, more)
+		send(c, ref{sites, "child"}, sent, stored)
+		c.sleep(wait)
+	}
+}
+
+func fighting(c *cluster, other int) {
+	turns(c, site(c, "front"), "op", "b", 6, always(3), always(other))
+	c.quiet(5 * time.Second)
+}
+
 // rowsOf plays a story.
-func rowsOf(t testing.TB, play func(*cluster)) []traces.Record {
-	c := newCluster(t, "op")
+func rowsOf(t testing.TB, s *scene, play func(*cluster)) []traces.Record {
+	operators := s.operators
+	if operators == nil {
+		operators = []string{"op"}
+	}
+	c := newCluster(t, operators...)
 	play(c)
 	return c.rows
 }
