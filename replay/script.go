@@ -8,6 +8,9 @@ import (
 	"strings"
 	"time"
 
+	networkingv1 "k8s.io/api/networking/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	"github.com/opreplay/opreplay/sim/actor"
 	"github.com/opreplay/opreplay/traces"
 )
@@ -92,6 +95,18 @@ func (m *maker) heartbeat(r actor.Ref) bool {
 	return r.Group == "coordination.k8s.io" && r.Resource == "leases" && !m.touched[r]
 }
 
+// serverMade: what the API server of a run makes and deletes itself, with the Service whose address it stands for.
+func serverMade(o *object) bool {
+	if o.ref.Group != networkingv1.GroupName || o.ref.Resource != "ipaddresses" {
+		return false
+	}
+	var t struct{ Metadata metav1.ObjectMeta }
+	return json.Unmarshal([]byte(o.versions[0].json), &t) == nil && t.Metadata.Labels[networkingv1.LabelManagedBy] == ipAllocator
+}
+
+// ipAllocator manages such objects (k8s.io/kubernetes/pkg/registry/core/service/ipallocator, ControllerName).
+const ipAllocator = "ipallocator.k8s.io"
+
 func (m *maker) object(o *object) {
 	// What was there when the operator came.
 	i := 0
@@ -105,6 +120,9 @@ func (m *maker) object(o *object) {
 	if i > 0 {
 		before = o.versions[i-1]
 		m.Initial = append(m.Initial, Recorded{o.ref, before.json, before.rv})
+	}
+	if serverMade(o) {
+		return
 	}
 	for _, v := range o.versions[i:] {
 		if !v.operator {

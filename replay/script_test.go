@@ -342,3 +342,19 @@ func TestOutsidersAreNotTakenForTheOperator(t *testing.T) {
 		t.Errorf("without that knowledge the last entry counts: %q", got)
 	}
 }
+
+// IPAddresses of Services are left to the API server, those of others are an outsider's.
+func TestAddressesOfServicesAreNoSteps(t *testing.T) {
+	address := func(labels string) *object {
+		o := &object{versions: []*version{{json: `{"metadata":{"name":"10.0.0.5","labels":{` + labels + `}}}`}}}
+		o.ref.Group, o.ref.Version, o.ref.Resource, o.ref.Name = "networking.k8s.io", "v1", "ipaddresses", "10.0.0.5"
+		return o
+	}
+	for labels, want := range map[string]int{`"ipaddress.kubernetes.io/managed-by":"ipallocator.k8s.io"`: 0, `"a":"b"`: 1} {
+		m := &maker{Script: &Script{}, since: -1}
+		m.object(address(labels))
+		if len(m.Steps) != want {
+			t.Errorf("with the labels %s: %d steps, want %d", labels, len(m.Steps), want)
+		}
+	}
+}

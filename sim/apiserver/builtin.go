@@ -37,7 +37,6 @@ import (
 	podtemplatestore "k8s.io/kubernetes/pkg/registry/core/podtemplate/storage"
 	controllerstore "k8s.io/kubernetes/pkg/registry/core/replicationcontroller/storage"
 	corerest "k8s.io/kubernetes/pkg/registry/core/rest"
-	"k8s.io/kubernetes/pkg/registry/core/service/ipallocator"
 	servicestore "k8s.io/kubernetes/pkg/registry/core/service/storage"
 	serviceaccountstore "k8s.io/kubernetes/pkg/registry/core/serviceaccount/storage"
 	discoveryrest "k8s.io/kubernetes/pkg/registry/discovery/rest"
@@ -69,7 +68,7 @@ type builtin struct {
 	loop    *restclient.Config
 	// behalf is loop where the registries write on behalf of a client and do not pass its context on.
 	behalf  *restclient.Config
-	ips     *ipAllocator
+	ips     *addresses
 	ports   *portAllocator
 	tokens  *tokens
 	auth    authorize
@@ -207,11 +206,11 @@ func (b *builtin) workloads(v1 map[string]rest.Storage) error {
 	if err != nil {
 		return err
 	}
-	services, serviceStatus, serviceProxy, err := servicestore.NewREST(b.options, api.IPv4Protocol,
-		map[api.IPFamily]ipallocator.Interface{api.IPv4Protocol: b.ips}, b.ports, nil, pods.Pod, transport)
+	services, serviceStatus, serviceProxy, err := servicestore.NewREST(b.options, b.ips.families[0], b.ips.allocators(), b.ports, nil, pods.Pod, transport)
 	if err != nil {
 		return err
 	}
+	b.ips.record(services)
 	for name, s := range map[string]rest.Storage{
 		"nodes": nodes.Node, "nodes/status": nodes.Status, "nodes/proxy": nodes.Proxy,
 		"pods": pods.Pod, "pods/status": pods.Status, "pods/binding": pods.Binding, "pods/eviction": pods.Eviction,

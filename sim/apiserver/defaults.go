@@ -5,8 +5,8 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"net"
 	"net/http"
+	"net/netip"
 
 	corev1 "k8s.io/api/core/v1"
 	schedulingapi "k8s.io/api/scheduling/v1"
@@ -33,18 +33,24 @@ func (s *Server) createDefaults(ctx context.Context) error {
 			return err
 		}
 	}
-	return s.create(ctx, "/api/v1/namespaces/default/services", kubernetesService(s.ips.first()))
+	if err := s.createRange(ctx, s.cidrs); err != nil {
+		return fmt.Errorf("the range of Services' addresses: %w", err)
+	}
+	first, _, _ := bounds(s.cidrs[0])
+	return s.create(ctx, "/api/v1/namespaces/default/services", kubernetesService(first))
 }
+
+const kubernetesServiceName = "kubernetes"
 
 // kubernetesService is the Service of the API server itself, as
 // k8s.io/kubernetes/pkg/controlplane/controller/kubernetesservice makes it.
-func kubernetesService(ip net.IP) *corev1.Service {
+func kubernetesService(ip netip.Addr) *corev1.Service {
 	affinity := corev1.ServiceAffinityNone
 	single := corev1.IPFamilyPolicySingleStack
 	return &corev1.Service{
 		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Service"},
 		ObjectMeta: metav1.ObjectMeta{
-			Name: "kubernetes", Namespace: metav1.NamespaceDefault,
+			Name: kubernetesServiceName, Namespace: metav1.NamespaceDefault,
 			Labels: map[string]string{"provider": "kubernetes", "component": "apiserver"},
 		},
 		Spec: corev1.ServiceSpec{

@@ -60,8 +60,10 @@
 //     internal.apiserver.k8s.io and no componentstatuses. Versions that Kubernetes no longer serves are there
 //     in a cluster that is old enough ([Options.Version]) as far as their types are: no PodSecurityPolicy, no
 //     autoscaling/v2beta. What is validated is what 1.37 accepts: a CRD without a structural schema is refused
-//     in apiextensions.k8s.io/v1beta1 too. No ServiceCIDR and IPAddress objects are made for Services, no
-//     FlowSchemas for requests. IPv4 only.
+//     in apiextensions.k8s.io/v1beta1 too. There are no FlowSchemas for requests.
+//   - Addresses of Services are the lowest that are free, of the first ServiceCIDR that is ready and has one. A
+//     ServiceCIDR beside the API server's own is ready when somebody says so in its status, as there. Loaded Services
+//     have the IPAddresses that were recorded; nobody makes those that are missing.
 //   - A generated name that is taken already is refused instead of being drawn again; there are 14 million
 //     for each base.
 //   - Requests run concurrently, as they come. Whoever needs them in an order makes them in that order.

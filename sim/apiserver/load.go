@@ -7,19 +7,16 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"net"
 	"slices"
 	"strings"
 
 	crdserver "k8s.io/apiextensions-apiserver/pkg/apiserver"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/storage"
 	aggregatorscheme "k8s.io/kube-aggregator/pkg/apiserver/scheme"
 	"k8s.io/kubernetes/pkg/api/legacyscheme"
-	api "k8s.io/kubernetes/pkg/apis/core"
 )
 
 // Recorded is an object as a trace holds it.
@@ -98,6 +95,9 @@ func (s *Server) Load(ctx context.Context, objs []Recorded) error {
 	}
 	// In the order of their versions, as they were written: resources keep their history in it.
 	slices.SortStableFunc(read, func(a, b recordedObject) int { return cmp.Compare(a.rev, b.rev) })
+	if err := s.adoptRange(ctx, read); err != nil {
+		return fmt.Errorf("the range of the recorded Services: %w", err)
+	}
 	// First, so that what the CRDs' controllers write comes after all that was recorded.
 	s.world.AdvanceTo(highest)
 	for _, crds := range []bool{true, false} {
@@ -117,7 +117,6 @@ func (s *Server) Load(ctx context.Context, objs []Recorded) error {
 			return fmt.Errorf("after loading CRDs: %w", err)
 		}
 	}
-	s.learnServiceCIDR()
 	if len(failed.Skipped) > 0 {
 		return failed
 	}
@@ -232,25 +231,4 @@ func decoderOf(gr schema.GroupResource) runtime.Decoder {
 		return aggregatorscheme.Codecs.UniversalDecoder()
 	}
 	return legacyscheme.Codecs.UniversalDecoder()
-}
-
-// learnServiceCIDR takes over the recorded cluster's range of Service addresses: the Service of the API
-// server has its first one.
-func (s *Server) learnServiceCIDR() {
-	if s.opts.cidrGiven {
-		return
-	}
-	for _, o := range s.services() {
-		svc := o.(*api.Service)
-		if svc.Namespace != metav1.NamespaceDefault || svc.Name != "kubernetes" {
-			continue
-		}
-		ip := net.ParseIP(svc.Spec.ClusterIP).To4()
-		if cidr := s.ips.CIDR(); ip == nil || cidr.Contains(ip) {
-			return
-		}
-		// The range's size is not recorded; /16 holds the first addresses of any.
-		mask := net.CIDRMask(16, 32)
-		s.ips.setCIDR(&net.IPNet{IP: ip.Mask(mask), Mask: mask})
-	}
 }

@@ -5,7 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
+	"net/netip"
+	"strings"
 	"time"
 
 	"github.com/opreplay/opreplay/sim/store"
@@ -41,8 +42,9 @@ type Options struct {
 	// EnableAdmission names admission plugins to add to those that are always there; see
 	// PluginStorageProtection.
 	EnableAdmission []string
-	// ServiceCIDR is the range of cluster IPs, IPv4. "": DefaultServiceCIDR, or the one that the
-	// cluster of the loaded objects used.
+	// ServiceCIDR is the range of cluster IPs, of either family; with two of both, separated by a comma, Services can
+	// have addresses of both, and are of the first one's family unless they ask. "": DefaultServiceCIDR, or the one
+	// that the cluster of the loaded objects used.
 	ServiceCIDR string
 	// Address is what the API server believes to be reachable at; clients see it in /api. "":
 	// DefaultAddress. Nothing listens there.
@@ -70,7 +72,7 @@ const (
 // DefaultTime is where the world's clock stands when Options give none.
 var DefaultTime = time.Date(2020, time.January, 1, 0, 0, 0, 0, time.UTC)
 
-func (o *Options) complete() (cidr *net.IPNet, err error) {
+func (o *Options) complete() (cidrs []netip.Prefix, err error) {
 	switch {
 	case o.Live && o.Clock != nil:
 		return nil, errors.New("a live world's clock is the wall clock: it can have no other")
@@ -95,11 +97,20 @@ func (o *Options) complete() (cidr *net.IPNet, err error) {
 	if o.Version == "" {
 		o.Version = DefaultVersion
 	}
-	_, cidr, err = net.ParseCIDR(o.ServiceCIDR)
-	if err != nil || cidr.IP.To4() == nil {
-		return nil, fmt.Errorf("service CIDR %q: want an IPv4 range such as %s", o.ServiceCIDR, DefaultServiceCIDR)
+	for text := range strings.SplitSeq(o.ServiceCIDR, ",") {
+		p, err := netip.ParsePrefix(strings.TrimSpace(text))
+		if err != nil || p.Addr().BitLen()-p.Bits() < 2 {
+			return nil, fmt.Errorf("service CIDR %q: want a range such as %s or fd00:10:96::/112", text, DefaultServiceCIDR)
+		}
+		if p.Addr().Is6() && p.Bits() < 64 {
+			return nil, fmt.Errorf("service CIDR %q: of IPv6 none can be larger than a /64", text)
+		}
+		cidrs = append(cidrs, p.Masked())
 	}
-	return cidr, nil
+	if len(cidrs) > 2 || len(cidrs) == 2 && familyOf(cidrs[0].Addr()) == familyOf(cidrs[1].Addr()) {
+		return nil, fmt.Errorf("service CIDRs %q: want one range, or one of each family", o.ServiceCIDR)
+	}
+	return cidrs, nil
 }
 
 // storeClock is the clock of the store: none where its times need not be put right.

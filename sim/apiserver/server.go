@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/netip"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -39,7 +40,8 @@ import (
 type Server struct {
 	opts  Options
 	world *store.Store
-	ips   *ipAllocator
+	cidrs []netip.Prefix
+	ips   *addresses
 	ports *portAllocator
 	loop  *restclient.Config
 	hooks *hookView
@@ -67,17 +69,17 @@ type Server struct {
 //
 // One Server may be open in a process at a time: see ErrSecondServer.
 func New(ctx context.Context, o Options) (*Server, error) {
-	cidr, err := o.complete()
+	cidrs, err := o.complete()
 	if err != nil {
 		return nil, err
 	}
 	if err := takeProcess(o); err != nil {
 		return nil, err
 	}
-	s := &Server{opts: o, builtinVersions: map[metav1.GroupVersion]bool{}}
+	s := &Server{opts: o, cidrs: cidrs, builtinVersions: map[metav1.GroupVersion]bool{}}
 	s.world = store.New(store.Options{Seed: o.Seed, Clock: o.storeClock(), Gate: o.Gate, Amend: amend, Verify: o.Verify})
 	s.hooks = newHookView(s.world)
-	s.ips, s.ports = newIPAllocator(cidr, s.services), newPortAllocator(s.services)
+	s.ports = newPortAllocator(s.services)
 	// The host is a name and nothing more: requests do not leave the process.
 	s.loop = s.clientConfig("http://kube-apiserver", func() http.Handler { return s.inner }, internal)
 	s.loop.UserAgent = "kube-apiserver" // not this program's name: it becomes the manager of fields
@@ -125,6 +127,9 @@ func (s *Server) assemble(stop <-chan struct{}) (*genericapiserver.GenericAPISer
 		return nil, err
 	}
 	if s.tokens, err = newTokens(s.opts, client); err != nil {
+		return nil, err
+	}
+	if s.ips, err = s.newAddresses(s.cidrs); err != nil {
 		return nil, err
 	}
 	if s.auth, err = newAuthorizer(s.opts, s.world); err != nil {

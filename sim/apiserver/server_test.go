@@ -191,7 +191,8 @@ func TestOptionsAreChecked(t *testing.T) {
 	for name, o := range map[string]Options{
 		"clock ahead of the wall": {Clock: func() time.Time { return time.Now().Add(time.Hour) }},
 		"no CIDR":                 {ServiceCIDR: "10.0.0.0"},
-		"IPv6":                    {ServiceCIDR: "fd00::/108"},
+		"IPv6, too large":         {ServiceCIDR: "fd00::/48"},
+		"two of one family":       {ServiceCIDR: "10.0.0.0/24,10.1.0.0/24"},
 	} {
 		if s, err := New(t.Context(), o); err == nil {
 			s.Close()

@@ -10,7 +10,7 @@ import (
 // ServiceHost is the address of the API server's own Service, default/kubernetes, in this world; the
 // zero Addr when it has none.
 func (s *Server) ServiceHost() netip.Addr {
-	svc := s.service("default", "kubernetes")
+	svc := s.service("default", kubernetesServiceName)
 	if svc == nil {
 		return netip.Addr{}
 	}

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"net/http"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -30,12 +31,25 @@ func (s *Server) version(h http.Handler) http.Handler {
 	}
 	body, err := json.MarshalIndent(info, "", "  ")
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.URL.Path != "/version" || r.Method != http.MethodGet || err != nil {
+		if r.URL.Path != "/version" || r.Method != http.MethodGet || err != nil || !acceptsJSON(r) {
 			h.ServeHTTP(w, r)
 			return
 		}
 		w.Header().Set("Cache-Control", "no-cache, private")
 		w.Header().Set("Content-Type", "application/json")
 		_, _ = w.Write(body) // fails when the client left
+	})
+}
+
+// acceptsJSON says it as github.com/emicklei/go-restful does, which routes /version.
+func acceptsJSON(r *http.Request) bool {
+	accept := strings.Split(r.Header.Get("Accept"), ",")
+	return slices.ContainsFunc(accept, func(form string) bool {
+		media, _, _ := strings.Cut(form, ";")
+		switch strings.TrimSpace(media) {
+		case "", "*/*", "application/json":
+			return true
+		}
+		return false
 	})
 }

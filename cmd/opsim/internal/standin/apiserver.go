@@ -10,7 +10,6 @@ import (
 	"os"
 	"slices"
 	"strconv"
-	"strings"
 
 	"github.com/spf13/cobra"
 	"k8s.io/apiserver/pkg/authentication/authenticator"
@@ -69,7 +68,7 @@ with it.`,
 	fl.StringSliceVar(&f.issuers, "service-account-issuer", nil, "who issues service account tokens")
 	fl.StringSliceVar(&f.keys, "service-account-key-file", nil, "public keys of service account tokens")
 	fl.StringVar(&f.signer, "service-account-signing-key-file", "", "private key of service account tokens")
-	fl.StringVar(&f.cidr, "service-cluster-ip-range", "", "range of the addresses of Services")
+	fl.StringVar(&f.cidr, "service-cluster-ip-range", "", "range of the addresses of Services, or one of each family")
 	fl.BoolVar(&f.version, "version", false, "print the version of Kubernetes")
 	ignored(cmd, "etcd", "etcd-servers")
 	ignored(cmd, "other server to be known to", "advertise-address")
@@ -89,10 +88,8 @@ func (f *apiServerFlags) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	// One range only: the second would be IPv6.
-	cidr, _, _ := strings.Cut(f.cidr, ",")
 	server, err := apiserver.New(ctx, apiserver.Options{
-		Seed: seed(), Live: true, ServiceCIDR: cidr, Address: l.Addr().String(),
+		Seed: seed(), Live: true, ServiceCIDR: f.cidr, Address: l.Addr().String(),
 		Webhooks: serve.Webhooks(), Tokens: tokens, Log: os.Stderr,
 		RBAC: slices.Contains(f.authorize, "RBAC"), EnableAdmission: []string{apiserver.PluginStorageProtection},
 	})
