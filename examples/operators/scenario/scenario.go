@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -102,7 +103,8 @@ func (s Scenario) Install(ctx context.Context, config *rest.Config) error {
 	ns := &unstructured.Unstructured{Object: map[string]any{
 		"apiVersion": "v1", "kind": "Namespace", "metadata": map[string]any{"name": s.Namespace},
 	}}
-	if _, err := u.client.Resource(namespaces).Create(ctx, ns, metav1.CreateOptions{FieldManager: creator}); err != nil {
+	_, err = u.client.Resource(namespaces).Create(ctx, ns, metav1.CreateOptions{FieldManager: creator})
+	if err != nil && !apierrors.IsAlreadyExists(err) { // two operators may have users in one namespace
 		return fmt.Errorf("create namespace %s: %w", s.Namespace, err)
 	}
 	return nil
