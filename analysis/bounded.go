@@ -2,7 +2,9 @@ package analysis
 
 import (
 	"fmt"
+	"slices"
 	"strings"
+	"time"
 
 	"github.com/opreplay/opreplay/analysis/internal/jsontext"
 )
@@ -97,10 +99,11 @@ func (b *bodies) drop(s *State) {
 	s.Body, s.top = "", jsontext.Top{}
 }
 
-// places collects evidence within a bound: the first few and the last few.
+// places collects evidence within a bound: the first few and the last few, and how many there were over time.
 type places struct {
 	total       int64
 	first, last []place
+	over        *overTime
 }
 
 // place is one place in the trace. What it shows is put into words only when it is reported: form is a format
@@ -123,16 +126,51 @@ func (p *places) add(seq, ts int64, form string, a, b int64) {
 		p.first = append(p.first, x)
 		return
 	}
-	if len(p.last) == lastPlaces {
-		copy(p.last, p.last[1:])
-		p.last[lastPlaces-1] = x
+	if len(p.last) < lastPlaces {
+		p.last = append(p.last, x)
 		return
 	}
-	p.last = append(p.last, x)
+	if p.over == nil {
+		p.over = newOverTime(slices.Concat(p.first, p.last))
+	}
+	p.over.add(ts)
+	copy(p.last, p.last[1:])
+	p.last[lastPlaces-1] = x
+}
+
+// overTime counts what comes in equal spans of time, which double in length when there would be too many.
+type overTime struct {
+	begin, width int64 // nanoseconds
+	counts       [64]int64
+	used         int
+}
+
+func newOverTime(before []place) *overTime {
+	o := &overTime{begin: before[0].ts, width: int64(time.Millisecond)}
+	for _, x := range before {
+		o.add(x.ts)
+	}
+	return o
+}
+
+func (o *overTime) add(ts int64) {
+	i := max(0, ts-o.begin) / o.width
+	for ; i >= int64(len(o.counts)); i /= 2 {
+		for k := range len(o.counts) / 2 {
+			o.counts[k] = o.counts[2*k] + o.counts[2*k+1]
+		}
+		clear(o.counts[len(o.counts)/2:])
+		o.width, o.used = 2*o.width, (o.used+1)/2
+	}
+	o.counts[i]++
+	o.used = max(o.used, int(i)+1)
 }
 
 func (p *places) evidence() Evidence {
 	e := Evidence{Total: p.total}
+	if p.over != nil {
+		e.Over = slices.Clone(p.over.counts[:p.over.used])
+	}
 	for _, list := range [2][]place{p.first, p.last} {
 		for _, x := range list {
 			e.Items = append(e.Items, Item{Seq: x.seq, Time: at(x.ts), What: x.text()})

@@ -98,6 +98,9 @@ type Statistic struct {
 type Evidence struct {
 	Total int64  `json:"total"`
 	Items []Item `json:"items"`
+	// Over is how many of the places fell into each of up to 64 equal spans of time from the first to the last; nil where
+	// Items has them all.
+	Over []int64 `json:"over,omitempty"`
 }
 
 // Item is one place in the trace.

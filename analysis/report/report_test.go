@@ -42,7 +42,7 @@ func sample() *analysis.Result {
 					{Name: "writes", Value: 7.53, Unit: "1/s", Low: 5.05, High: 10.8, Confidence: 0.95, N: 29},
 					{Name: "only own events between", Value: 0.9655, Unit: "share", Low: 0.822, High: 0.9991, Confidence: 0.95, N: 29},
 				},
-				Evidence: analysis.Evidence{Total: 29, Items: []analysis.Item{
+				Evidence: analysis.Evidence{Total: 29, Over: []int64{8, 1, 0, 4, 16}, Items: []analysis.Item{
 					{Seq: 221, Time: begun, What: "write of version 221, woken by the event of an own write (seq 215)"},
 					{Seq: 1234432, Time: begun, What: "write of version 291, woken by the event of an own write (seq 1234424)"},
 				}},

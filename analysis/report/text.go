@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -118,6 +119,9 @@ func (p *printer) finding(f *analysis.Finding) {
 	p.row("when", fmt.Sprintf("%s to %s, %s; certainty: %s", f.First.Format(timeForm), f.Last.Format(timeForm), duration(f.Last.Sub(f.First)), f.Certainty))
 	p.statistics(f.Statistics)
 	p.evidence(f.Evidence)
+	if len(f.Evidence.Over) > 1 {
+		p.row("over time", sparkline(f.Evidence.Over))
+	}
 	p.path(f.Path)
 	if f.Reproduce != "" {
 		p.row("again", f.Reproduce)
@@ -263,6 +267,20 @@ func (p *printer) path(list []analysis.Step) {
 			name = ""
 		}
 	}
+}
+
+// sparkline draws counts as bars of eight heights (Tufte, Beautiful Evidence, 2006); a span without any is a space.
+func sparkline(counts []int64) string {
+	var b strings.Builder
+	most := slices.Max(counts)
+	for _, n := range counts {
+		if n == 0 {
+			b.WriteByte(' ')
+			continue
+		}
+		b.WriteRune([]rune("▁▂▃▄▅▆▇█")[(n*8-1)/most])
+	}
+	return b.String()
 }
 
 func (p *printer) notes(list []analysis.Note, all bool) {
