@@ -28,7 +28,8 @@
 // With Options.EBPF, Run looks at its operator by package bpf, and Capture at the process Options.PID: a joiner
 // puts reconciles, samples and the code's lines beside the calls and events of the trace. Its sources report with
 // delays; what comes waits until all have reported what happened before, and is taken in the order of time.
-// docs/profile.md says what is known and what is not.
+// With Options.KernelEvents, what befalls those processes in the kernel is told too. docs/profile.md says what is known
+// and what is not.
 //
 // # What a capture promises
 //
