@@ -1,6 +1,7 @@
 package recorder
 
 import (
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -37,11 +38,7 @@ func SetKernelEvents(k *KernelEvents, words []string) error {
 				each(k)
 			}
 		case set == nil:
-			var known []string
-			for w := range kernelEventFlags {
-				known = append(known, w)
-			}
-			slices.Sort(known)
+			known := slices.Sorted(maps.Keys(kernelEventFlags))
 			return cli.Usagef("--kernel-events %s: want some of %s, or all, or none alone", word, strings.Join(known, ", "))
 		default:
 			set(k)
