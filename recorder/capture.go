@@ -53,7 +53,7 @@ func Capture(ctx context.Context, o Options) (*Result, error) {
 	s.cancel(nil)
 	f.wait()
 	err = errors.Join(err, p.finish(s))
-	return s.finish(err, f.described()...)
+	return s.finish(err)
 }
 
 func (s *session) capture(plan *plan) error {

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/opreplay/opreplay/bpf/symbols"
@@ -24,6 +25,7 @@ type finder struct {
 	done  chan struct{} // closed when it looks no more
 	// operators are what the manifest says of the processes, by their names in the trace.
 	operators map[string]*traces.Operator
+	mu        sync.Mutex // guards operators
 }
 
 // candidate is a process that is there.
@@ -46,6 +48,7 @@ func newFinder(s *session, p *profiler, r rule) *finder {
 // find looks at what the rule chooses now, and at what it will.
 func (s *session) find(p *profiler, r rule) (*finder, error) {
 	f := newFinder(s, p, r)
+	s.knows(f.described)
 	p.ended = func(i *instance) { s.o.note("process %d (%s) has ended; the cluster is recorded on", i.pid, i.name) }
 	if f.look() == 0 {
 		if s.o.PID != 0 {
@@ -170,14 +173,16 @@ func (f *finder) follow(pid int, program string) bool {
 
 // describe notes an instance for the manifest, and what was not seen of its beginning.
 func (f *finder) describe(i *instance) {
-	o := f.operators[i.name]
-	if o == nil {
-		o = &traces.Operator{Process: i.name, Probed: f.p.j.alone}
-		f.operators[i.name] = o
+	if f.operators[i.name] == nil {
+		o := &traces.Operator{Process: i.name, Probed: f.p.j.alone}
 		if sum, err := hashFile(procOf(i.pid, "exe")); err == nil {
 			o.BinarySHA256 = sum
 		}
+		f.mu.Lock()
+		f.operators[i.name] = o
+		f.mu.Unlock()
 	}
+	f.s.news.Store(true)
 	began, ok := beginningOf(i.pid)
 	if !ok || began.Before(f.began) {
 		return // a recording of what runs already begins in its middle
@@ -215,12 +220,12 @@ func uptime() (time.Duration, error) {
 
 // described are the manifest's operators, with their instances.
 func (f *finder) described() (all []traces.Operator) {
-	if f == nil {
-		return nil
-	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
 	for _, o := range f.operators {
-		o.Instances = f.p.rows(o.Process)
-		all = append(all, *o)
+		described := *o
+		described.Instances = f.p.rows(o.Process)
+		all = append(all, described)
 	}
 	return all
 }

@@ -23,6 +23,7 @@ type program struct {
 	watcher *probes.Watcher // nil where it can't be watched
 	why     error           // why not
 	known   bool            // the Go release, and so goroutines' numbers
+	wanted  int             // who is about to look at a process that runs it; guarded by profiler.mu
 
 	stop    context.CancelFunc
 	reading sync.WaitGroup
@@ -144,11 +145,12 @@ func (p *profiler) follow(pid int, name string) (*instance, error) {
 		return nil, err
 	}
 	i, err := newInstance(pid, name, g)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	g.wanted--
 	if err != nil {
 		return nil, err
 	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
 	if _, err := p.processes.Follow(pid); err != nil {
 		return nil, err
 	}
@@ -174,7 +176,7 @@ func (p *profiler) only(pid int, name string) error {
 	return nil
 }
 
-// programOf is the program of the file at PATH, opened once.
+// programOf is the program of the file at PATH, opened once, and kept for who wants it.
 func (p *profiler) programOf(path string) (*program, error) {
 	info, err := os.Stat(path)
 	if err != nil {
@@ -184,6 +186,7 @@ func (p *profiler) programOf(path string) (*program, error) {
 	defer p.mu.Unlock()
 	for _, g := range p.programs {
 		if os.SameFile(g.file, info) {
+			g.wanted++
 			return g, nil
 		}
 	}
@@ -191,6 +194,7 @@ func (p *profiler) programOf(path string) (*program, error) {
 	if err != nil {
 		return nil, err
 	}
+	g.wanted++
 	p.programs = append(p.programs, g)
 	return g, nil
 }
@@ -220,7 +224,7 @@ func (p *profiler) watch() {
 	}
 	var keep []*program
 	for _, g := range p.programs {
-		if used[g] || g == p.first {
+		if used[g] || g.wanted > 0 || g == p.first {
 			keep = append(keep, g)
 			continue
 		}

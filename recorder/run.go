@@ -51,11 +51,14 @@ func Run(ctx context.Context, o RunOptions) (*Result, error) {
 	if isServiceAccount(c.user) {
 		operator.Users = []string{c.user}
 	}
+	described := *operator
+	s.knows(func() []traces.Operator { return []traces.Operator{described} })
 	var exit process.Exit
 	err = s.run(&o, operator, plan, p, &exit)
 	err = errors.Join(err, p.finish(s))
 	operator.Instances = p.rows(operator.Process)
-	r, err := s.finish(err, *operator)
+	s.knows(func() []traces.Operator { return []traces.Operator{*operator} })
+	r, err := s.finish(err)
 	if r != nil {
 		r.Exit, r.ExitedByRecorder = operator.ExitCode, operator.ExitedByRecord
 	}

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -37,6 +38,9 @@ type session struct {
 	events, requests, logs, bytes, lost atomic.Int64
 	reconciles, samples                 atomic.Int64
 
+	news    atomic.Bool // of processes, that the manifest has not
+	keeping sync.WaitGroup
+
 	capturing atomic.Pointer[capture] // nil until the first lists are asked for
 
 	profiler *profiler     // nil where nothing is seen from the kernel
@@ -44,8 +48,9 @@ type session struct {
 	server   *live.Server
 
 	mu      sync.Mutex
-	clients map[string]*client // by process
-	losses  map[string]int64   // by source
+	clients map[string]*client       // by process
+	losses  map[string]int64         // by source
+	known   func() []traces.Operator // processes that the recorder knows more of than their calls; nil for none
 }
 
 // client is what the calls of a process have in common.
@@ -53,6 +58,9 @@ type client struct{ agents, users, managers []string }
 
 // maxNames bounds the names kept of one client.
 const maxNames = 32
+
+// journalEvery is what a SIGKILL may cost of what was recorded.
+const journalEvery = 100 * time.Millisecond
 
 // errDuration ends a recording whose time is over.
 var errDuration = errors.New("the duration is over")
@@ -72,7 +80,7 @@ func newSession(ctx context.Context, o *Options, c *cluster, source string, reso
 		Resources:  resources,
 		Namespaces: o.Namespaces,
 		Redaction:  traces.Redaction{Secrets: secrets},
-	}, traces.WriterOptions{})
+	}, traces.WriterOptions{Journal: journalEvery})
 	if err != nil {
 		return nil, errors.Join(err, s.server.Close())
 	}
@@ -82,7 +90,24 @@ func newSession(ctx context.Context, o *Options, c *cluster, source string, reso
 		ctx, s.stop = context.WithTimeoutCause(ctx, o.Duration, errDuration)
 	}
 	s.ctx, s.cancel = context.WithCancelCause(ctx)
+	s.keeping.Go(s.keep)
 	return s, nil
+}
+
+// keep has the manifest name who called, while the recording is under way: it may be killed.
+func (s *session) keep() {
+	tick := time.NewTicker(time.Second)
+	defer tick.Stop()
+	for {
+		select {
+		case <-s.ctx.Done():
+			return
+		case <-tick.C:
+		}
+		if s.news.Swap(false) {
+			_ = s.w.Update(func(m *traces.Manifest) { m.Operators = s.operators() }) // an error of the disk stays, and comes up
+		}
+	}
 }
 
 // Append implements traces.Appender.
@@ -173,7 +198,14 @@ func (s *session) meet(r *traces.Request) {
 		}
 		c = &client{}
 		s.clients[r.Process] = c
+		s.news.Store(true)
 	}
+	before := len(c.agents) + len(c.managers) + len(c.users)
+	defer func() {
+		if len(c.agents)+len(c.managers)+len(c.users) > before {
+			s.news.Store(true)
+		}
+	}()
 	note(&c.agents, r.UserAgent)
 	note(&c.managers, r.FieldManager)
 	if isServiceAccount(r.User) {
@@ -188,8 +220,23 @@ func note(names *[]string, name string) {
 	}
 }
 
+// knows has the manifest name processes that the recorder knows more of than their calls.
+func (s *session) knows(f func() []traces.Operator) {
+	s.mu.Lock()
+	s.known = f
+	s.mu.Unlock()
+	s.news.Store(true)
+}
+
 // operators are the manifest's entries of the processes that called.
 func (s *session) operators() []traces.Operator {
+	s.mu.Lock()
+	more := s.known
+	s.mu.Unlock()
+	var known []traces.Operator
+	if more != nil {
+		known = more()
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var out []traces.Operator
@@ -198,18 +245,15 @@ func (s *session) operators() []traces.Operator {
 			Process: process, UserAgents: c.agents, Users: c.users, FieldManagers: c.managers,
 		})
 	}
-	slices.SortFunc(out, func(a, b traces.Operator) int {
-		if a.Process < b.Process {
-			return -1
-		}
-		return 1
-	})
+	for _, o := range known {
+		out = mergeOperator(out, o)
+	}
+	slices.SortFunc(out, func(a, b traces.Operator) int { return strings.Compare(a.Process, b.Process) })
 	return out
 }
 
-// finish completes the trace. ERR is what went wrong before; the trace is closed in any case. KNOWN are the processes
-// that the recorder knows more of than their calls.
-func (s *session) finish(err error, known ...traces.Operator) (*Result, error) {
+// finish completes the trace. ERR is what went wrong before; the trace is closed in any case.
+func (s *session) finish(err error) (*Result, error) {
 	if cause := context.Cause(s.ctx); err == nil && cause != nil && !isEnd(cause) {
 		err = cause
 	}
@@ -221,10 +265,8 @@ func (s *session) finish(err error, known ...traces.Operator) (*Result, error) {
 			s.lose(l)
 		}
 	}
+	s.keeping.Wait()
 	operators := s.operators()
-	for _, o := range known {
-		operators = mergeOperator(operators, o)
-	}
 	updateErr := s.w.Update(func(m *traces.Manifest) { m.Operators = operators })
 	closeErr := s.w.Close()
 	if err == nil {

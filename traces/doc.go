@@ -71,9 +71,8 @@
 //
 // # What does not
 //
-//   - A SIGKILL loses what stood in no finished file yet: at most RotateAge, a minute unless set
-//     otherwise. (The journal that will narrow this to what was not synced is not there yet; its place
-//     is described at [Writer].)
+//   - A SIGKILL loses what was not synced: with a journal ([WriterOptions].Journal) no more than that time, once
+//     [Repair] has made files of the journal; without, what stood in no finished file, at most RotateAge.
 //   - Seq has no gaps when the Writer gave it; a caller who gives it may leave gaps. That none was given
 //     twice is only [Trace.Verify]'s to say.
 //   - The manifest has no checksum of its own.

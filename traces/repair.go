@@ -19,11 +19,11 @@ import (
 // Repaired says what Repair did.
 type Repaired struct {
 	// Rows is how many rows the journal brought back.
-	Rows int64
+	Rows int64 `json:"rows"`
 	// Torn is how many bytes at the journal's end were not whole: what was being written when the recorder was killed.
-	Torn int64
+	Torn int64 `json:"tornBytes"`
 	// Untouched is set where there was nothing to do.
-	Untouched bool
+	Untouched bool `json:"untouched"`
 }
 
 // Repair completes a trace whose writer was killed: the rows that stand in its journal alone become files, and the
@@ -36,6 +36,13 @@ func Repair(ctx context.Context, dir string) (*Repaired, error) {
 	}
 	names, err := journals(dir)
 	if err != nil {
+		return nil, err
+	}
+	t, err := Open(dir) // which looks at the files' sizes
+	if err != nil {
+		return nil, err
+	}
+	if err := t.Close(); err != nil {
 		return nil, err
 	}
 	if m.Complete {

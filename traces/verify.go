@@ -29,7 +29,7 @@ const maxProblems = 20
 func (t *Trace) Verify(ctx context.Context) ([]Problem, error) {
 	v := &verifier{trace: t, told: map[string]int{}}
 	if !t.manifest.Complete {
-		v.problem(ManifestName, "the trace was not closed in order (or is still being written): its last rows may be missing")
+		v.problem(ManifestName, "the trace was not closed in order (or is still being written): its last rows may be missing, and oprec repair brings back what its journal has of them")
 	}
 	for _, f := range t.manifest.Files {
 		ok, err := v.file(ctx, f)

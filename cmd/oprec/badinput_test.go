@@ -18,7 +18,7 @@ func TestMain(m *testing.M) { clitest.Main(m, main) }
 // What is no trace is refused by every command that reads one.
 func TestBadTraces(t *testing.T) {
 	for _, bad := range clitest.BadTraces(t) {
-		for _, command := range []string{"inspect", "verify"} {
+		for _, command := range []string{"inspect", "verify", "repair"} {
 			t.Run(command+"/"+bad.Name, func(t *testing.T) {
 				clitest.Refuses(t, []string{command, bad.Dir}, bad.Mentions...)
 			})

@@ -33,6 +33,7 @@ Exit codes: 0 fine; 1 findings or differences; 2 usage or bad input; 3 could not
 		newProxyCmd(),
 		newInspectCmd(),
 		newVerifyCmd(),
+		newRepairCmd(),
 		newVersionCmd(),
 	)
 	return root

@@ -27,7 +27,7 @@ type Case struct {
 }
 
 // All is every case, in the order in which they are shown.
-func All() []Case { return slices.Concat(Plain(), Strained(), Timed()) }
+func All() []Case { return slices.Concat(Plain(), Found(), Strained(), Timed()) }
 
 // Plain are the cases that opsim demo shows: every run shows their fault, and soon.
 func Plain() []Case {
@@ -35,6 +35,16 @@ func Plain() []Case {
 		{"statusloop", "statusloop", "writes its status on every pass, with a fresh time", "self-loop"},
 		{"statusrace", "statusrace", "two controllers write one status from stale copies", "lost-status"},
 		{"orphanfinalizer", "orphanfinalizer", "gives up its clean-up when the owner is gone", "finalizer-hang"},
+	}
+}
+
+// Found are further cases whose fault every run shows: what an operator writes is not what it should be.
+func Found() []Case {
+	return []Case{
+		{"tugofwar", "tugofwar", "two of its controllers want one field", "fight"},
+		{"prunedfield", "prunedfield", "sends a field that is never stored, over and over", "normalise"},
+		{"wronglabel", "wronglabel", "labels its status with a generation that it was not made from", "observed-generation"},
+		{"farowner", "farowner", "makes an object in another namespace the owner", "owner-reference"},
 	}
 }
 

@@ -1,0 +1,68 @@
+package recorder
+
+import (
+	"os"
+	"strings"
+	"testing"
+)
+
+// How container runtimes and kubelets name cgroups, of version 1 and 2, by systemd's driver and by cgroupfs.
+func TestCgroupNames(t *testing.T) {
+	const (
+		id  = "4f2a9c0d1e5b6a7f8091a2b3c4d5e6f70112233445566778899aabbccddeeff0"
+		uid = "0a1b2c3d-4e5f-6071-8293-a4b5c6d7e8f9"
+	)
+	systemd := "/kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod" + strings.ReplaceAll(uid, "-", "_") + ".slice"
+	cgroupfs := "/kubepods/besteffort/pod" + uid
+	for _, c := range []struct {
+		group                  string
+		inContainer, inThisPod bool
+	}{
+		{"/docker/" + id, true, false},
+		{"/system.slice/docker-" + id + ".scope", true, false},
+		{"/machine.slice/libpod-" + id + ".scope/container", true, false},
+		{systemd + "/cri-containerd-" + id + ".scope", true, true},
+		{systemd + "/crio-" + id + ".scope", true, true},
+		{systemd + "/crio-conmon-" + id + ".scope", false, true},
+		{cgroupfs + "/" + id, true, true},
+		{cgroupfs + "/" + id + "/nested", true, true},
+		{"/../../" + cgroupfs[1:] + "/" + id, true, true}, // seen from another cgroup namespace
+		{cgroupfs, false, true},
+		{cgroupfs + "0/" + strings.ToUpper(id), false, false},
+		{"/kubepods/pod" + uid, false, true}, // guaranteed
+		{"/user.slice/user-1000.slice", false, false},
+		{"/", false, false},
+		{"", false, false},
+	} {
+		choice := Choice{Container: id[:12]}
+		if got := choice.inContainer(c.group); got != c.inContainer {
+			t.Errorf("%s is in the container: %t", c.group, got)
+		}
+		if got := inPod(c.group, uid); got != c.inThisPod {
+			t.Errorf("%s is in the pod: %t", c.group, got)
+		}
+	}
+	if named := (Choice{Container: "my-container"}); !named.inContainer("/default/my-container") || named.inContainer("/default/not-my-container") {
+		t.Error("a container by a name of its own")
+	}
+}
+
+func TestProcessOfOurOwn(t *testing.T) {
+	pid := os.Getpid()
+	if _, ok := startOf(pid); !ok {
+		t.Error("this process has no start")
+	}
+	exe, err := exeOf(pid)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if name := exe[strings.LastIndexByte(exe, '/')+1:]; !called(pid, name) || called(pid, "other") {
+		t.Errorf("this process is not called %s", name)
+	}
+	if len(cgroups(pid)) == 0 {
+		t.Error("this process is in no cgroup")
+	}
+	if got := statFields([]byte("7 (a) (b) S 1 2")); len(got) != 3 || got[0] != "S" {
+		t.Errorf("%q", got)
+	}
+}
