@@ -357,6 +357,8 @@ func (d *ObservedGeneration) label(m *Model, s *State, g *generations, last *gen
 	f := d.base(s, g, g.by, e)
 	f.Severity, f.Certainty = Error, Likely
 	f.First, f.Last = at(last.ts), at(m.End(p))
+	left := float64(m.End(p)-g.by.TS) / 1e9
+	f.Statistics = []Statistic{{Name: "left for", Value: left, Unit: "s", Low: left, High: left, N: 1, Unbounded: true, Method: "time from the status to the end, a lower bound (right-censored)"}}
 	edit := last.edits[0]
 	f.What = fmt.Sprintf("%s says in status.observedGeneration of %s that generation %d is done, and has done nothing for it: %s changed from %s to %s, and the last that it wrote for the object, %s, was begun before it knew",
 		p.Name, s.Object, last.number, edit.path, word(edit.before), word(edit.after), a.State.Object)
