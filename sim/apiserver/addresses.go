@@ -242,7 +242,7 @@ type addresses struct {
 }
 
 func (s *Server) newAddresses(cidrs []netip.Prefix) (*addresses, error) {
-	clients, err := networkingclient.NewForConfig(s.onBehalf())
+	clients, err := networkingclient.NewForConfig(s.loop)
 	a := &addresses{by: map[api.IPFamily]*ipAllocator{}, clients: clients}
 	for _, p := range cidrs {
 		f := familyOf(p.Addr())
@@ -299,7 +299,7 @@ func (a *addresses) claim(ctx context.Context, finish genericregistry.FinishFunc
 		if slices.Contains(had, ip) {
 			continue
 		}
-		// The request's end does not end it, as in a real API server.
+		// The request's end does not end it, as in a real API server; that it may not write does.
 		if _, err := a.clients.IPAddresses().Create(context.WithoutCancel(ctx), ipAddress(ip, svc), metav1.CreateOptions{}); err != nil {
 			finish(ctx, false)
 			return nil, err

@@ -152,7 +152,9 @@ func (c *customs) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case 3:
 		h = docs.version(parts[1], parts[2])
 	default:
-		c.ageCustomTables(r, parts[1], parts[3:])
+		if len(parts) > 3 {
+			c.ageCustomTables(r, parts[1], parts[3:])
+		}
 		h = c.resources
 	}
 	if h == nil {
