@@ -12,6 +12,7 @@ import (
 
 	"github.com/opreplay/opreplay/analysis/report/export"
 	"github.com/opreplay/opreplay/internal/cli"
+	"github.com/opreplay/opreplay/recorder/live"
 	"github.com/opreplay/opreplay/traces"
 )
 
@@ -26,6 +27,7 @@ var exportForms = map[string]exportForm{
 	"perfetto": {".json", exportPerfetto},
 	"otlp":     {".otlp.json", exportOTLP},
 	"csv":      {".csv", exportCSV},
+	"metrics":  {".prom", exportMetrics},
 }
 
 type exportFlags struct{ to, out, endpoint string }
@@ -33,8 +35,8 @@ type exportFlags struct{ to, out, endpoint string }
 func newExportCmd() *cobra.Command {
 	var f exportFlags
 	cmd := &cobra.Command{
-		Use:   "export TRACE --to pprof|perfetto|otlp|csv",
-		Short: "Turn a trace into what pprof, Perfetto, OpenTelemetry or a spreadsheet opens",
+		Use:   "export TRACE --to pprof|perfetto|otlp|csv|metrics",
+		Short: "Turn a trace into what pprof, Perfetto, OpenTelemetry, Prometheus or a spreadsheet opens",
 		Long: `Export writes what a trace holds in a form that another tool reads:
 
   pprof     the stack samples of a recording, with labels controller, key (namespace/name) and process for the
@@ -43,7 +45,8 @@ func newExportCmd() *cobra.Command {
             write to its event and from an event to the reconcile that it queued
   otlp      OpenTelemetry spans: reconciles, with their calls as children and links to what caused them; to a file of
             OTLP/JSON, or to a collector with --endpoint
-  csv       a folder with each table as a CSV file`,
+  csv       a folder with each table as a CSV file
+  metrics   what oprec --metrics-addr would have shown at the trace's end, in Prometheus' text form`,
 		Example: `  opsim export t.optrace --to pprof --out t.pb.gz
   go tool pprof -top t.pb.gz
 
@@ -58,7 +61,7 @@ func newExportCmd() *cobra.Command {
 		RunE: func(cmd *cobra.Command, args []string) error {
 			form, known := exportForms[f.to]
 			if !known {
-				return cli.Usagef("--to %s: want pprof, perfetto, otlp or csv", f.to)
+				return cli.Usagef("--to %s: want pprof, perfetto, otlp, csv or metrics", f.to)
 			}
 			if f.endpoint != "" && f.to != "otlp" {
 				return cli.Usagef("--endpoint is for --to otlp")
@@ -80,10 +83,10 @@ func newExportCmd() *cobra.Command {
 			return err
 		},
 	}
-	cmd.Flags().StringVar(&f.to, "to", "pprof", "the form: pprof, perfetto, otlp or csv")
+	cmd.Flags().StringVar(&f.to, "to", "pprof", "the form: pprof, perfetto, otlp, csv or metrics")
 	cmd.Flags().StringVar(&f.out, "out", "", "file to write, for csv a folder (default: the trace's name with the form's ending, in this folder)")
 	cmd.Flags().StringVar(&f.endpoint, "endpoint", "", "for otlp: send to the collector at this URL, e.g. http://127.0.0.1:4318, and write no file")
-	cli.Complete(cmd, "to", "pprof", "perfetto", "otlp", "csv")
+	cli.Complete(cmd, "to", "pprof", "perfetto", "otlp", "csv", "metrics")
 	_ = cmd.MarkFlagFilename("out")
 	return cmd
 }
@@ -127,6 +130,15 @@ func exportOTLP(ctx context.Context, t *traces.Trace, out string, f *exportFlags
 		return "", err
 	}
 	return said + " in " + out, save(out, &b)
+}
+
+func exportMetrics(ctx context.Context, t *traces.Trace, out string, _ *exportFlags) (string, error) {
+	var b bytes.Buffer
+	rows, err := live.Summary(ctx, t, &b)
+	if err != nil {
+		return "", err
+	}
+	return fmt.Sprintf("metrics of %d rows in %s", rows, out), save(out, &b)
 }
 
 func exportCSV(ctx context.Context, t *traces.Trace, out string, _ *exportFlags) (string, error) {
