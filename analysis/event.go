@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"slices"
 
+	"github.com/opreplay/opreplay/analysis/internal/meta"
 	"github.com/opreplay/opreplay/traces"
 )
 
@@ -47,7 +48,7 @@ func (m *Model) deliver(p *Process, s *State, w *traces.WatchEvent) {
 	*e = Event{Row: w, Process: p, State: s}
 	if s != nil {
 		e.Newest = s.newest()
-		if captures(w.Process) {
+		if meta.Captures(w.Process) {
 			m.standIn(s, w)
 		}
 		if p != nil {

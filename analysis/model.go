@@ -5,11 +5,9 @@ import (
 	"strings"
 
 	"github.com/opreplay/opreplay/analysis/internal/jsontext"
+	"github.com/opreplay/opreplay/analysis/internal/meta"
 	"github.com/opreplay/opreplay/traces"
 )
-
-// captures is whether the process is the recorder or the simulator itself: what its watches deliver woke nobody.
-func captures(process string) bool { return process == "oprec" || process == "opsim" }
 
 // Bounds of the model. Each bounds memory that would otherwise grow with the trace rather than with the
 // number of open objects.
@@ -168,7 +166,7 @@ func newModel(manifest *traces.Manifest, on *listeners) *Model {
 
 // process is the process of that name; nil for outsiders and the recorder.
 func (m *Model) process(name string) *Process {
-	if name == "" || captures(name) {
+	if name == "" || meta.Captures(name) {
 		return nil
 	}
 	p := m.processes[name]
@@ -222,10 +220,10 @@ func (m *Model) watch(w *traces.WatchEvent) {
 	if s == nil {
 		return
 	}
-	s.captured = s.captured || captures(w.Process)
+	s.captured = s.captured || meta.Captures(w.Process)
 	// For a watch with a selector an object is deleted when it leaves what is selected: the recorder's own
 	// watches have none, so they know better.
-	deleted := w.Type == string(traces.Deleted) && (captures(w.Process) || !s.captured)
+	deleted := w.Type == string(traces.Deleted) && (meta.Captures(w.Process) || !s.captured)
 	v := m.find(s, w.ResourceVersion, &w.Head)
 	if v == nil {
 		if deleted && !s.Gone {
@@ -239,7 +237,7 @@ func (m *Model) watch(w *traces.WatchEvent) {
 	if v.body == "" && w.Object != "" {
 		v.body = w.Object
 		if s.Owner == "" && s.RV == 0 {
-			s.Owner = owner(v.body)
+			s.Owner = meta.Owner(v.body)
 		}
 	}
 	v.gen = max(v.gen, w.Generation)

@@ -143,24 +143,6 @@ func (s *State) settledLate(c *Call) bool {
 	return late
 }
 
-// owner is the uid of an object's controller, else of its first owner.
-func owner(body string) string {
-	if !strings.Contains(body, `"ownerReferences"`) {
-		return ""
-	}
-	refs, _ := jsontext.Get(body, "metadata", "ownerReferences")
-	uid := ""
-	jsontext.Elements(refs, func(ref string) bool {
-		u, _ := jsontext.Get(ref, "uid")
-		controller, _ := jsontext.Get(ref, "controller")
-		if uid == "" || controller == "true" {
-			uid = jsontext.Text(u)
-		}
-		return controller != "true"
-	})
-	return strings.Clone(uid)
-}
-
 // newestManager is the manager of the newest entry of managedFields that isn't one of those whose writes are all known:
 // the last writer, unless its write changed no field of its own. Times have a grain of one second; of equal times the
 // later entry counts, for the API server sorts them so.

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/opreplay/opreplay/analysis/internal/jsontext"
+	"github.com/opreplay/opreplay/analysis/internal/meta"
 	"github.com/opreplay/opreplay/traces"
 )
 
@@ -112,9 +113,6 @@ func (g *Graph) Add(r traces.Record) {
 	}
 }
 
-// captures is whether the process is the recorder or the simulator: what it is told wakes nobody.
-func captures(process string) bool { return process == "oprec" || process == "opsim" }
-
 func (g *Graph) event(w *traces.WatchEvent) {
 	if w.Name == "" || w.Type == string(traces.Bookmark) || w.Type == string(traces.Error) {
 		return
@@ -133,7 +131,7 @@ func (g *Graph) event(w *traces.WatchEvent) {
 		n.changed, n.managers = first.changed, first.managers
 	}
 	n.family = cmp.Or(g.family[w.UID], w.UID)
-	if !captures(w.Process) && w.Process != "" {
+	if !meta.Captures(w.Process) && w.Process != "" {
 		n.Kind, n.Process = Event, w.Process
 		g.told[w.Process] = append(g.told[w.Process], n)
 	} else if first != nil && g.versions[at] != n {
@@ -147,7 +145,7 @@ func (g *Graph) look(n *Node, w *traces.WatchEvent) {
 	if w.Object == "" {
 		return
 	}
-	if owner := owner(w.Object); owner != "" {
+	if owner := meta.Owner(w.Object); owner != "" {
 		g.family[w.UID] = owner
 	}
 	before := g.last[w.UID]
@@ -220,23 +218,6 @@ func patchKind(r *traces.Request) string {
 	}
 	kind, _, _ := strings.Cut(strings.TrimPrefix(r.ContentType, "application/"), "-patch")
 	return kind
-}
-
-// owner is the uid of an object's controller, else of its first owner.
-func owner(body string) (uid string) {
-	if !strings.Contains(body, `"ownerReferences"`) {
-		return ""
-	}
-	refs, _ := jsontext.Get(body, "metadata", "ownerReferences")
-	jsontext.Elements(refs, func(ref string) bool {
-		u, _ := jsontext.Get(ref, "uid")
-		controller, _ := jsontext.Get(ref, "controller")
-		if uid == "" || controller == "true" {
-			uid = jsontext.Text(u)
-		}
-		return controller != "true"
-	})
-	return uid
 }
 
 // maxManagers is how many field managers are remembered of a version.
