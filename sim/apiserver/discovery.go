@@ -3,7 +3,6 @@ package apiserver
 import (
 	"encoding/json"
 	"net/http"
-	"strings"
 
 	apidiscoveryv2 "k8s.io/api/apidiscovery/v2"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -37,7 +36,12 @@ func (s *Server) groupList(h http.Handler) http.Handler {
 	})
 	either := aggregated.WrapAggregatedDiscoveryToHandler(list, h, nil)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if strings.TrimSuffix(r.URL.Path, "/") != "/apis" {
+		answer := http.Handler(either)
+		switch r.URL.Path {
+		case "/apis":
+		case "/apis/":
+			answer = list // whatever is asked for
+		default:
 			h.ServeHTTP(w, r)
 			return
 		}
@@ -45,7 +49,7 @@ func (s *Server) groupList(h http.Handler) http.Handler {
 			r = r.Clone(r.Context())
 			r.Method = http.MethodGet // kube-aggregator does not look at it
 		}
-		either.ServeHTTP(w, r)
+		answer.ServeHTTP(w, r)
 	})
 }
 

@@ -159,6 +159,13 @@ func ageTables(storage rest.Storage, now func() time.Time) {
 	if v.Kind() != reflect.Struct || !v.CanAddr() {
 		return
 	}
+	// Those of RBAC are wrapped (k8s.io/kubernetes/pkg/registry/rbac/role/policybased).
+	if inner := v.FieldByName("StandardStorage"); inner.IsValid() {
+		if s, ok := inner.Interface().(rest.Storage); ok {
+			ageTables(s, now)
+		}
+		return
+	}
 	for _, name := range []string{"Store", "store"} {
 		field := v.FieldByName(name)
 		if !field.IsValid() {

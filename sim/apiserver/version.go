@@ -31,7 +31,7 @@ func (s *Server) version(h http.Handler) http.Handler {
 	}
 	body, err := json.MarshalIndent(info, "", "  ")
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.URL.Path != "/version" || r.Method != http.MethodGet || err != nil || !acceptsJSON(r) {
+		if strings.TrimSuffix(r.URL.Path, "/") != "/version" || r.Method != http.MethodGet || err != nil || !acceptsJSON(r) {
 			h.ServeHTTP(w, r)
 			return
 		}

@@ -229,17 +229,18 @@ func callOf(rec *apicall.Recording, client string) fault.Call {
 }
 
 // takeTimeout removes the time limits from a request's query and returns the watch's: the server would
-// hold them against the wall clock.
+// hold them against the wall clock. What it refuses, or what is over at once, it is left.
 func takeTimeout(r *http.Request) time.Duration {
 	if !strings.Contains(r.URL.RawQuery, "timeout") {
 		return 0
 	}
 	q := r.URL.Query()
 	var life time.Duration
-	if n, err := strconv.ParseInt(q.Get("timeoutSeconds"), 10, 32); err == nil && n > 0 {
-		life = time.Duration(n) * time.Second
+	if n, err := strconv.ParseInt(q.Get("timeoutSeconds"), 10, 64); err == nil && n >= 0 {
+		const most = 1 << 32 // seconds
+		life = time.Duration(min(n, most)) * time.Second
+		q.Del("timeoutSeconds")
 	}
-	q.Del("timeoutSeconds")
 	q.Del("timeout")
 	u := *r.URL
 	u.RawQuery = q.Encode()

@@ -106,6 +106,13 @@ func runAgain(t *testing.T, file string) {
 	}
 	for _, o := range outcomes {
 		t.Logf("%d %s %s\nreal: %d %s\nours: %d %s", o.Op.ID, o.Op.Method, o.Op.Path, o.Real.Code, o.Real.Body, o.Ours.Code, o.Ours.Body)
+		for i := range max(len(o.RealEvents), len(o.OursEvents)) {
+			for who, events := range map[string][]any{"real": o.RealEvents, "ours": o.OursEvents} {
+				if i < len(events) {
+					t.Logf("%s: %d: %s", who, i, text(events[i]))
+				}
+			}
+		}
 	}
 	if failed(outcomes) {
 		t.Error(describe(t, p, s, outcomes))
@@ -119,29 +126,30 @@ const progressEach = 500
 func TestThroughTheDoor(t *testing.T) {
 	p := pair(t, true)
 	for n := range throughDoorSequences {
-		s := Generate(*seed, n, "")
-		outcomes, err := p.Run(t.Context(), s)
-		if err != nil {
-			t.Fatalf("sequence %d: %v\n%s", n, err, s)
-		}
-		if failed(outcomes) {
-			t.Error(describe(t, p, s, outcomes))
-		}
+		askBoth(t, p, Generate(*seed, n, ""))
 	}
+	for _, file := range regressions(t) {
+		t.Run(filepath.Base(file), func(t *testing.T) { askBoth(t, p, sequenceOf(t, file)) })
+	}
+}
+
+// askBoth runs a sequence; what differs is an error.
+func askBoth(t *testing.T, p *Pair, s *Sequence) []*Outcome {
+	t.Helper()
+	outcomes, err := p.Run(t.Context(), s)
+	if err != nil {
+		t.Fatalf("sequence %d: %v\n%s", s.Number, err, s)
+	}
+	if failed(outcomes) {
+		t.Error(describe(t, p, s, outcomes))
+	}
+	return outcomes
 }
 
 // TestBookmarks: of watches that end after some seconds all is compared, the bookmark before the end included, and that
 // there is none when nothing has happened.
 func TestBookmarks(t *testing.T) {
-	p := pair(t, true)
-	s := sequenceOf(t, "testdata/door/bookmarks")
-	outcomes, err := p.Run(t.Context(), s)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if failed(outcomes) {
-		t.Error(describe(t, p, s, outcomes))
-	}
+	outcomes := askBoth(t, pair(t, true), sequenceOf(t, "testdata/door/bookmarks"))
 	seen := 0
 	for _, o := range outcomes {
 		for _, ev := range o.RealEvents {
@@ -158,26 +166,21 @@ func TestBookmarks(t *testing.T) {
 // throughDoorSequences is how many sequences are asked through the door in make test.
 const throughDoorSequences = 6
 
-// TestRegressions runs sequences that once differed.
+// TestRegressions runs the sequences under testdata: each once differed.
 func TestRegressions(t *testing.T) {
+	p := pair(t, *door)
+	for _, file := range regressions(t) {
+		t.Run(filepath.Base(file), func(t *testing.T) { askBoth(t, p, sequenceOf(t, file)) })
+	}
+}
+
+func regressions(t *testing.T) []string {
+	t.Helper()
 	files, err := filepath.Glob("testdata/*")
 	if err != nil || len(files) == 0 {
 		t.Fatalf("no sequences: %v", err)
 	}
-	files = slices.DeleteFunc(files, func(f string) bool { return filepath.Base(f) == "door" }) // TestBookmarks
-	p := pair(t, *door)
-	for _, file := range files {
-		t.Run(filepath.Base(file), func(t *testing.T) {
-			s := sequenceOf(t, file)
-			outcomes, err := p.Run(t.Context(), s)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if failed(outcomes) {
-				t.Error(describe(t, p, s, outcomes))
-			}
-		})
-	}
+	return slices.DeleteFunc(files, func(f string) bool { return filepath.Base(f) == "door" }) // TestBookmarks
 }
 
 func failed(outcomes []*Outcome) bool {

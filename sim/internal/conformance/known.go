@@ -18,6 +18,7 @@ type Known struct {
 }
 
 var (
+	givenForm  = regexp.MustCompile(`^(ip|port)#\d+$`)
 	reviewTime = regexp.MustCompile(`managedFields\[\d+\]\.time$`)
 	// In paths, and in the names of definitions.
 	componentStatus = regexp.MustCompile(`componentstatuses|io\.k8s\.api\.core\.v1\.Component`)
@@ -25,6 +26,20 @@ var (
 
 // KnownDifferences is the list.
 var KnownDifferences = []Known{
+	{
+		Name: "addresses",
+		Reason: "A Service that gives up its cluster IP or node port and takes another gets the first that is free, often the one that it had; " +
+			"a real API server draws one at random.",
+		Match: func(_ *Outcome, d Difference) bool {
+			real, _ := d.Real.(string)
+			ours, _ := d.Ours.(string)
+			return givenForm.MatchString(real) && givenForm.MatchString(ours)
+		},
+		Shows: `{"name":"addresses"}
+{"id":1,"area":"known","verb":"create","kind":"services","method":"POST","path":"/api/v1/namespaces/${ns}/services","type":"application/json","body":"{\"metadata\":{\"name\":\"a\"},\"spec\":{\"type\":\"NodePort\",\"ports\":[{\"port\":80}]}}"}
+{"id":2,"area":"known","verb":"patch","kind":"services","method":"PATCH","path":"/api/v1/namespaces/${ns}/services/a","type":"application/merge-patch+json","body":"{\"spec\":{\"type\":\"ClusterIP\",\"ports\":[{\"port\":80,\"nodePort\":null}]}}"}
+{"id":3,"area":"known","verb":"patch","kind":"services","method":"PATCH","path":"/api/v1/namespaces/${ns}/services/a","type":"application/merge-patch+json","body":"{\"spec\":{\"type\":\"NodePort\"}}"}`,
+	},
 	{
 		Name: "componentstatuses",
 		Reason: "The resource componentstatuses, deprecated since 1.19, asks etcd, scheduler and controller manager for their health. There are none " +
@@ -62,6 +77,20 @@ var KnownDifferences = []Known{
 		},
 		Shows: `{"name":"questions as metadata"}
 {"id":1,"area":"known","verb":"create","kind":"selfsubjectreviews.authentication.k8s.io","method":"POST","path":"/apis/authentication.k8s.io/v1/selfsubjectreviews","type":"application/json","accept":"application/json;as=PartialObjectMetadata;v=v1;g=meta.k8s.io","body":"{}"}`,
+	},
+	{
+		Name: "Services in watches",
+		Reason: "A Service that has become an ExternalName shows in a watch's event the spec.internalTrafficPolicy that it had, when three or more " +
+			"watch Services: for them the event is encoded once, as it is stored. Everywhere else, and always in ours, the field is taken away as the object is read.",
+		Match: func(o *Outcome, d Difference) bool {
+			return o.Op.Kind == "services" && o.Op.Do == Watch && strings.HasSuffix(d.Path, "object.spec.internalTrafficPolicy") && d.Ours == Absent
+		},
+		Shows: `{"name":"Services in watches"}
+{"id":1,"area":"known","verb":"create","kind":"services","method":"POST","path":"/api/v1/namespaces/${ns}/services","type":"application/json","body":"{\"metadata\":{\"name\":\"b\"},\"spec\":{\"ports\":[{\"port\":80}]}}"}
+{"id":2,"area":"known","verb":"watch","kind":"services","do":"watch","path":"/api/v1/namespaces/${ns}/services?watch=true&resourceVersion=${1.metadata.resourceVersion}","settle":"/api/v1/namespaces/${ns}/services"}
+{"id":3,"area":"known","verb":"watch","kind":"services","do":"watch","path":"/api/v1/namespaces/${ns}/services?watch=true&resourceVersion=${1.metadata.resourceVersion}"}
+{"id":4,"area":"known","verb":"watch","kind":"services","do":"watch","path":"/api/v1/namespaces/${ns}/services?watch=true&resourceVersion=${1.metadata.resourceVersion}"}
+{"id":5,"area":"known","verb":"patch","kind":"services","method":"PATCH","path":"/api/v1/namespaces/${ns}/services/b","type":"application/merge-patch+json","body":"{\"spec\":{\"externalName\":\"example.com\",\"type\":\"ExternalName\"}}"}`,
 	},
 	{
 		Name: "token errors",

@@ -237,8 +237,10 @@ var (
 	typedError = regexp.MustCompile(`(?s)^(failed to create typed patch object \(.*?\):) .*`)
 	// Where the history of a server begins is its own affair.
 	tooOld = regexp.MustCompile(`(too old resource version: \d+) \(\d+\)`)
+	// An object in a message has them in the order of the second.
+	fieldsInMessage = regexp.MustCompile(`\\*"managedFields\\*":\[.*?\}\]`)
 	// Where messages have resourceVersions in them.
-	inMessage = regexp.MustCompile(`(ResourceVersion in precondition: |ResourceVersion in object meta: |ResourceVersion in record \(|` +
+	inMessage = regexp.MustCompile(`(ResourceVersion in precondition: |the ResourceVersion in the precondition \(|ResourceVersion in object meta: |ResourceVersion in record \(|` +
 		`, current: |resourceVersion\\*":\\*")(\d+)`)
 )
 
@@ -259,6 +261,7 @@ func (n *normal) text(s, key string, list bool) string {
 			p := inMessage.FindStringSubmatch(m)
 			return p[1] + n.rank(p[2], !strings.HasPrefix(p[1], ", current"))
 		})
+		s = fieldsInMessage.ReplaceAllString(s, "<managedFields>")
 		s = sorted(s)
 		s = typedError.ReplaceAllString(s, "$1 …")
 		s = tooOld.ReplaceAllString(s, "$1 (…)")
