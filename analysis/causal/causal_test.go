@@ -26,7 +26,7 @@ func open(t *testing.T, dir string) *traces.Trace {
 
 func graph(t *testing.T, dir string) *Graph {
 	t.Helper()
-	g, err := read(context.Background(), open(t, dir), 1, 1<<40)
+	g, err := read(context.Background(), open(t, dir), nil, 1, 1<<40)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -295,6 +295,23 @@ func TestOwnLine(t *testing.T) {
 	for function, want := range map[string]bool{"main.f": true, "runtime.main": false, "encoding/json.Marshal": false, "sigs.k8s.io/controller-runtime/pkg/client.(*client).Update": false, "example.com/x.F": true, "gopkg.in/op.v1.F": true} {
 		if own(function) != want {
 			t.Errorf("%s is own: %v", function, !want)
+		}
+	}
+}
+
+// Several rows are explained in one go, each as if alone, in the order in which they were asked for.
+func TestExplain(t *testing.T) {
+	rows := []int64{357, 999_999, 309}
+	chains, err := Explain(context.Background(), open(t, recorded), rows)
+	if err != nil || len(chains) != len(rows) {
+		t.Fatal(err, len(chains))
+	}
+	if len(chains[1]) != 0 {
+		t.Errorf("a row that isn't there: %+v", chains[1])
+	}
+	for i, want := range map[int]string{0: "statusloop/main.go:52 (main.(*SiteReconciler).Reconcile)", 2: "statusloop/main.go:77 (main.(*SiteReconciler).Reconcile)"} {
+		if len(chains[i]) < 3 || chains[i][0].Seq != rows[i] || chains[i][0].Code != want {
+			t.Errorf("row %d: %+v", rows[i], chains[i])
 		}
 	}
 }

@@ -89,7 +89,11 @@ func Why(ctx context.Context, t *traces.Trace, target Target) (*Chain, error) {
 			return nil, err
 		}
 	}
-	g, err := read(ctx, t, seq-before, seq+after)
+	stacks, err := readStacks(ctx, t)
+	if err != nil {
+		return nil, err
+	}
+	g, err := read(ctx, t, stacks, seq-before, seq+after)
 	if err != nil {
 		return nil, err
 	}
@@ -131,16 +135,19 @@ var columns = []string{
 	"controller", "trigger", "outcome", "error", "requeue_after", "known_by",
 }
 
-// read makes the graph of a range of rows.
-func read(ctx context.Context, t *traces.Trace, from, to int64) (*Graph, error) {
+// read makes the graph of a range of rows, with the stacks of the whole trace.
+func read(ctx context.Context, t *traces.Trace, stacks map[int64][]traces.Frame, from, to int64) (*Graph, error) {
 	g := NewGraph()
-	if err := g.add(ctx, t, traces.Range{Tables: []traces.Table{traces.TableStacks}}); err != nil {
-		return nil, err
-	}
-	err := g.add(ctx, t, traces.Range{
+	g.stacks = stacks
+	return g, g.add(ctx, t, traces.Range{
 		Tables: []traces.Table{traces.TableWatch, traces.TableRequests, traces.TableReconciles}, Columns: columns, FromSeq: max(from, 1), ToSeq: to,
 	})
-	return g, err
+}
+
+// readStacks reads the stacks of a trace, which may be told before or after what refers to them.
+func readStacks(ctx context.Context, t *traces.Trace) (map[int64][]traces.Frame, error) {
+	g := NewGraph()
+	return g.stacks, g.add(ctx, t, traces.Range{Tables: []traces.Table{traces.TableStacks}})
 }
 
 func (g *Graph) add(ctx context.Context, t *traces.Trace, r traces.Range) error {
@@ -156,6 +163,13 @@ func (g *Graph) add(ctx context.Context, t *traces.Trace, r traces.Range) error 
 // Explain is the chains of several rows, in their order; a row that causes nothing has none.
 func Explain(ctx context.Context, t *traces.Trace, seqs []int64) ([][]Step, error) {
 	out := make([][]Step, len(seqs))
+	if len(seqs) == 0 {
+		return out, nil
+	}
+	stacks, err := readStacks(ctx, t)
+	if err != nil {
+		return nil, err
+	}
 	order := make([]int, len(seqs))
 	for i := range order {
 		order[i] = i
@@ -167,7 +181,7 @@ func Explain(ctx context.Context, t *traces.Trace, seqs []int64) ([][]Step, erro
 		for j < len(order) && seqs[order[j]]-from <= 4*near {
 			j++
 		}
-		g, err := read(ctx, t, from, seqs[order[j-1]]+after)
+		g, err := read(ctx, t, stacks, from, seqs[order[j-1]]+after)
 		if err != nil {
 			return nil, err
 		}
