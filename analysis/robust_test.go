@@ -108,6 +108,32 @@ func TestLossesLowerCertainty(t *testing.T) {
 	}
 }
 
+// Whatever the detector, what is known to be missing makes its findings less certain, and makes none.
+func TestLossesLowerTheCertaintyOfAllDetectors(t *testing.T) {
+	for _, l := range corpus(t) {
+		whole, lossy := *l.manifest, *l.manifest
+		whole.Losses = nil
+		lossy.Losses = []traces.Loss{{Source: "watch/op", From: time.Unix(0, 0), To: time.Unix(1<<33, 0), Count: -1}}
+		var results [2]*Result
+		for i, m := range []*traces.Manifest{&whole, &lossy} {
+			r, err := Records(context.Background(), each(l.rows), m, "t", Options{})
+			if err != nil {
+				t.Fatal(l.name, err)
+			}
+			results[i] = r
+		}
+		sure, less := results[0].Findings, results[1].Findings
+		if len(less) > len(sure) {
+			t.Errorf("%s: %d findings, %d with losses", l.name, len(sure), len(less))
+		}
+		for i := range less {
+			if j := slices.IndexFunc(sure, func(f Finding) bool { return f.ID == less[i].ID }); j < 0 || less[i].Certainty != sure[j].Certainty.less() {
+				t.Errorf("%s: %s of %s is %s with losses", l.name, less[i].ID, less[i].Detector, less[i].Certainty)
+			}
+		}
+	}
+}
+
 func TestReproduceCommand(t *testing.T) {
 	for want, m := range map[string]*traces.Manifest{
 		`opsim replay run.optrace --operator './my op --fixed'`: {Operators: []traces.Operator{{Command: []string{"./my op", "--fixed"}}}},
