@@ -17,14 +17,17 @@ import (
 const zooFolder = "../examples/operators/"
 
 // zooChosen are the operators that a plain test looks at, which write in all the ways that the zoo does. All of it,
-// with RECORDER_ZOO=all, takes two minutes (make zoo-lines).
+// with RECORDER_ZOO=all, takes some minutes (make zoo-lines); it may name some, too.
 func zooChosen(t testing.TB) []scenario.Scenario {
 	t.Helper()
-	if os.Getenv("RECORDER_ZOO") == "all" {
+	names := "statusrace,staleclaim,fatalconflict"
+	if chosen := os.Getenv("RECORDER_ZOO"); chosen == "all" {
 		return must[[]scenario.Scenario](t)(scenario.All())
+	} else if chosen != "" {
+		names = chosen
 	}
 	var some []scenario.Scenario
-	for _, name := range []string{"statusrace", "staleclaim", "fatalconflict"} {
+	for name := range strings.SplitSeq(names, ",") {
 		some = append(some, must[scenario.Scenario](t)(scenario.For(name)))
 	}
 	return some
