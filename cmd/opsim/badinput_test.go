@@ -15,10 +15,12 @@ func TestMain(m *testing.M) { clitest.Main(m, main) }
 func TestBadTraces(t *testing.T) {
 	for _, bad := range clitest.BadTraces(t) {
 		for command, args := range map[string][]string{
-			"analyze": {"analyze", bad.Dir},
-			"serve":   {"serve", bad.Dir},
-			"export":  {"export", bad.Dir},
-			"replay":  {"replay", bad.Dir, "--operator", "true", "--out", filepath.Join(t.TempDir(), "run.optrace")},
+			"analyze":  {"analyze", bad.Dir},
+			"baseline": {"analyze", "--baseline", bad.Dir, clitest.Trace(t)},
+			"why":      {"why", bad.Dir, "pods/shop/web"},
+			"serve":    {"serve", bad.Dir},
+			"export":   {"export", bad.Dir},
+			"replay":   {"replay", bad.Dir, "--operator", "true", "--out", filepath.Join(t.TempDir(), "run.optrace")},
 		} {
 			t.Run(command+"/"+bad.Name, func(t *testing.T) {
 				clitest.Refuses(t, args, bad.Mentions...)
@@ -72,6 +74,10 @@ func TestBadUsage(t *testing.T) {
 		{"replay, unknown fault", []string{"replay", trace, "--operator", "true", "--plan", badPlan, "--out", out}, []string{badPlan, "explode", "3"}},
 		{"replay, run's trace that is there already", []string{"replay", trace, "--operator", "true", "--out", trace}, []string{trace}},
 		{"analyze, unknown form", []string{"analyze", trace, "-o", "runes"}, []string{"runes"}},
+		{"analyze, a comparison as SARIF", []string{"analyze", "--baseline", trace, trace, "-o", "sarif"}, []string{"--output sarif"}},
+		{"why, an object that is none", []string{"why", trace, "front"}, []string{"front", "NAME"}},
+		{"why, a version that is none", []string{"why", trace, "pods/shop/web@newest"}, []string{"@"}},
+		{"why, an object that isn't there", []string{"why", trace, "pods/shop/nosuch"}, []string{trace, "shop/nosuch", "oprec inspect"}},
 		{"serve, nothing", []string{"serve"}, []string{"TRACE", "--writable"}},
 		{"serve, moment of nothing", []string{"serve", "--writable", "--at", "5"}, []string{"--at 5", "TRACE"}},
 		{"serve, moment that is none", []string{"serve", trace, "--at", "noon"}, []string{"--at noon"}},
