@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// release is an operator that rents two machines for a Site behind a finalizer, and lets the Site go. Before that it
+// rented is an operator that rents two machines for a Site behind a finalizer, and lets the Site go. Before that it
 // does what the caller says.
 func rented(t *testing.T, hidden bool, before func(c *cluster)) *cluster {
 	c := newCluster(t, "op")
