@@ -162,7 +162,7 @@ func (d *Amplification) Findings(m *Model) ([]Finding, []Note) {
 				"%s wrote %d versions (%s) for %d changes by others: %.0f for each", p.Name, x.writes, size(x.bytes), x.changes, ratio)})
 		}
 	}
-	return append(findings, d.events(m)...), notes
+	return append(findings, d.events()...), notes
 }
 
 func (d *Amplification) finding(p *Process, x *cost, ratio float64) Finding {
@@ -193,7 +193,7 @@ func (d *Amplification) finding(p *Process, x *cost, ratio float64) Finding {
 }
 
 // events makes one finding for each process and reason.
-func (d *Amplification) events(*Model) []Finding {
+func (d *Amplification) events() []Finding {
 	groups := map[string][]*eventStream{}
 	for _, e := range d.stream {
 		if _, low, _ := stats.Rate(e.n-1, float64(e.last-e.first)/1e9); e.n >= d.MinEvents && low >= d.MinEventRate {

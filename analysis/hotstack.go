@@ -80,7 +80,7 @@ func (d *HotStack) Sample(m *Model, s *traces.Sample) {
 		b = &burner{pid: s.PID, spots: map[string]*hotSpot{}, now: map[string]int64{}, threads: map[int32]int64{}}
 		d.pids[s.PID] = b
 	}
-	if second := s.TS / 1e9; second != b.second {
+	if second := s.TS / 1e9; second > b.second {
 		d.turn(b, second)
 	}
 	weight := max(s.Weight, 1)

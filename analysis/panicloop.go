@@ -61,9 +61,9 @@ type crash struct {
 }
 
 // Log implements LogDetector.
-func (d *PanicLoop) Log(m *Model, l *traces.Log) {
+func (d *PanicLoop) Log(_ *Model, l *traces.Log) {
 	if c := d.open[l.Process]; c != nil {
-		d.crashing(m, l, c)
+		d.crashing(l, c)
 	}
 	switch {
 	case strings.HasPrefix(l.Message, "panic: ") || strings.HasPrefix(l.Message, "fatal error: "):
@@ -76,10 +76,10 @@ func (d *PanicLoop) Log(m *Model, l *traces.Log) {
 		if s.panicked == "" {
 			_, s.panicked, _ = strings.Cut(l.Message, ": ")
 		}
-		d.add(m, l, &s, s.panicked, ownFrame(strings.Split(plainLines(s.stack), "\n")))
+		d.add(l, &s, s.panicked, ownFrame(strings.Split(plainLines(s.stack), "\n")))
 	case l.Message == "Reconciler error":
 		if s := readLog(l); strings.HasPrefix(s.err, "panic: ") && strings.HasSuffix(s.err, "[recovered]") {
-			d.add(m, l, &s, strings.TrimSuffix(strings.TrimPrefix(s.err, "panic: "), " [recovered]"), "")
+			d.add(l, &s, strings.TrimSuffix(strings.TrimPrefix(s.err, "panic: "), " [recovered]"), "")
 		}
 	}
 }
@@ -89,7 +89,7 @@ func plainLines(v string) string {
 	return strings.NewReplacer(`\n`, "\n", `\t`, "\t", `"`, "").Replace(v)
 }
 
-func (d *PanicLoop) add(_ *Model, l *traces.Log, s *said, message, frame string) {
+func (d *PanicLoop) add(l *traces.Log, s *said, message, frame string) {
 	p := d.of(l.Process, s.key(), message, frame)
 	if p == nil || s.pass != "" && p.pass == s.pass {
 		return
@@ -129,7 +129,7 @@ func (p *panics) note(seq, ts int64) {
 }
 
 // crashing reads the stack of a process that is dying, to the first place that is the operator's own.
-func (d *PanicLoop) crashing(_ *Model, l *traces.Log, c *crash) {
+func (d *PanicLoop) crashing(l *traces.Log, c *crash) {
 	const most = 64 // lines of a stack that are looked at
 	c.lines++
 	line := strings.TrimRight(l.Message, "\r")

@@ -38,7 +38,7 @@ func (s *spin) broken() {
 }
 
 // spins is whether the key is passed over and over for nothing.
-func (d *RetryStorm) spins(_ *Model, r *retries) bool {
+func (d *RetryStorm) spins(r *retries) bool {
 	s := &r.spin
 	if s.longest < d.MinPasses {
 		return false

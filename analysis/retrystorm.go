@@ -188,7 +188,7 @@ func (d *RetryStorm) Findings(m *Model) ([]Finding, []Note) {
 		switch {
 		case d.storms(m, r):
 			failing = append(failing, r)
-		case d.spins(m, r):
+		case d.spins(r):
 			spinning = append(spinning, r)
 		}
 	}
@@ -319,7 +319,7 @@ func (d *RetryStorm) Gone(m *Model, s *State) {
 	n := Key{Namespace: s.Namespace, Name: s.Name}
 	kept := d.names[n][:0]
 	for _, r := range d.names[n] {
-		if o, _ := r.about.object(m); o.UID != s.UID || d.storms(m, r) || d.spins(m, r) {
+		if o, _ := r.about.object(m); o.UID != s.UID || d.storms(m, r) || d.spins(r) {
 			kept = append(kept, r)
 			continue
 		}

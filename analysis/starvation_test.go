@@ -15,30 +15,7 @@ func edited(c *cluster, s ref, n int, answer time.Duration) {
 
 func TestStarvationByPollingInLine(t *testing.T) {
 	c := newCluster(t, "op")
-	slow := site(c, "slow")
-	var others []ref
-	for _, name := range []string{"a", "b", "c", "d"} {
-		s := site(c, name)
-		c.status("op", s, m{"n": 0})
-		edited(c, s, 1, 30*time.Millisecond)
-		others = append(others, s)
-	}
-	c.spec("kubectl", slow, m{"n": 1})
-	c.status("op", slow, m{"phase": "waiting"})
-	for i := range 40 { // it asks once a second whether it is ready, in line
-		c.sleep(time.Second)
-		k := c.begin("op", "get", "", slow)
-		k.row.Identity = c.identity(slow, c.get(slow))
-		k.end(200, "")
-		if i == 2 {
-			for _, s := range others {
-				c.spec("kubectl", s, m{"n": 2})
-			}
-		}
-	}
-	for _, s := range others {
-		c.status("op", s, m{"n": 2})
-	}
+	queueing(c, 40, time.Second)
 	f := c.analyze(NewStarvation()).only(t, "starvation")
 	if f.Objects[0].Name != "slow" || f.Total != 5 || f.Certainty != Likely || !strings.Contains(f.Cause, "polls in line") {
 		t.Errorf("%+v", f)
