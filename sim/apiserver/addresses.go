@@ -143,21 +143,30 @@ func (a *ipAllocator) Allocate(ip net.IP) error {
 	within := func(p netip.Prefix) bool { return p.Contains(addr) }
 	all := a.ranges()
 	i := slices.IndexFunc(all, within)
+	if a.dryRun && len(all) > 0 {
+		i = 0 // a dry run asks one range, and does not say that it has no such address in other words
+	}
 	if i < 0 {
 		return ipallocator.ErrMismatchedNetwork
 	}
 	if first, _, last := bounds(all[i]); addr.Less(first) || last.Less(addr) {
 		return &ipallocator.ErrNotInRange{IP: ip, ValidRange: all[i].String()}
 	}
+	if a.dryRun {
+		return nil // it does not look whether it is free either
+	}
 	if a.taken()[addr] {
 		return ipallocator.ErrAllocated
 	}
-	a.hold(addr)
+	a.held[addr] = true
 	return nil
 }
 
 // AllocateNext implements ipallocator.Interface.
 func (a *ipAllocator) AllocateNext() (net.IP, error) {
+	if a.dryRun {
+		return a.CIDR().IP, nil // nor for one that is
+	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	used := a.taken()
@@ -166,7 +175,7 @@ func (a *ipAllocator) AllocateNext() (net.IP, error) {
 		for _, span := range [][2]netip.Addr{{dynamic, last}, {first, dynamic.Prev()}} {
 			for ip := span[0]; ip.Compare(span[1]) <= 0; ip = ip.Next() {
 				if !used[ip] {
-					a.hold(ip)
+					a.held[ip] = true
 					return ip.AsSlice(), nil
 				}
 			}
@@ -175,10 +184,11 @@ func (a *ipAllocator) AllocateNext() (net.IP, error) {
 	return nil, ipallocator.ErrFull
 }
 
-func (a *ipAllocator) hold(ip netip.Addr) {
-	if !a.dryRun {
-		a.held[ip] = true
-	}
+// holds says whether the address was given since the store was asked last.
+func (a *ipAllocator) holds(ip netip.Addr) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.held[ip]
 }
 
 // Release implements ipallocator.Interface.
@@ -228,7 +238,8 @@ func (a *ipAllocator) Destroy() {}
 // EnableMetrics implements ipallocator.Interface.
 func (a *ipAllocator) EnableMetrics() {}
 
-// DryRun implements ipallocator.Interface: it answers as a would and reserves nothing.
+// DryRun implements ipallocator.Interface: it reserves nothing, and knows no more than the range
+// (k8s.io/kubernetes/pkg/registry/core/service/ipallocator, allocateService).
 func (a *ipAllocator) DryRun() ipallocator.Interface {
 	dry := &ipAllocator{family: a.family, world: a.world, dryRun: true, reservations: newReservations(a.services, a.uses)}
 	return dry
@@ -296,8 +307,8 @@ func (a *addresses) claim(ctx context.Context, finish genericregistry.FinishFunc
 		had = clusterIPs(before)
 	}
 	for _, ip := range clusterIPs(svc) {
-		if slices.Contains(had, ip) {
-			continue
+		if alloc := a.by[familyOf(ip)]; slices.Contains(had, ip) || alloc == nil || !alloc.holds(ip) {
+			continue // one that no allocator has given is refused by what comes next
 		}
 		// The request's end does not end it, as in a real API server; that it may not write does.
 		if _, err := a.clients.IPAddresses().Create(context.WithoutCancel(ctx), ipAddress(ip, svc), metav1.CreateOptions{}); err != nil {

@@ -43,6 +43,10 @@ func (w *responder) Flush() {
 func (w *responder) CloseNotify() <-chan bool { return nil }
 
 func (w *responder) take(done bool) Handover {
+	// As net/http does for a handler that does not say what it writes.
+	if _, said := w.header["Content-Type"]; !said && len(w.buf) > 0 && !w.begun {
+		w.header.Set("Content-Type", http.DetectContentType(w.buf))
+	}
 	m := Handover{Done: done, Code: w.code, Header: w.header, Body: w.buf}
 	w.buf = nil
 	return m

@@ -67,7 +67,7 @@ func (c *cast) staleness(op *Op) []string {
 }
 
 func (g *gen) badQuery() string {
-	return pick(g, "limit=x", "continue=nonsense", "labelSelector=%21%21", "labelSelector=a+in+b", "fieldSelector=%3D%3D", "watch=perhaps",
+	return pick(g, "limit=x", "continue=nonsense", "labelSelector=%21%21", "labelSelector=a+in+b", "fieldSelector=%3D%3D",
 		"timeoutSeconds=x", "timeoutSeconds=-5", "resourceVersion=-1", "sendInitialEvents=true", "sendInitialEvents=x", "allowWatchBookmarks=x",
 		"unknown=1", "pretty=1", "includeObject=None", "includeObject=Nothing", "resourceVersionMatch=Exact", "limit=1&limit=2",
 		"continue=eyJ2IjoibWV0YS5rOHMuaW8vdjEiLCJydiI6MCwic3RhcnQiOiJhXHUwMDAwIn0", "continue=eyJ2IjoibWV0YS5rOHMuaW8vdjkiLCJydiI6Nywic3RhcnQiOiJhXHUwMDAwIn0", "continue=eyJ2IjoibWV0YS5rOHMuaW8vdjEiLCJydiI6Nywic3RhcnQiOiIuLi9hXHUwMDAwIn0&resourceVersion=5", "shardSelector=x")
@@ -78,7 +78,7 @@ func (c *cast) watch() int {
 	g := c.g
 	op := c.op("watch", "GET", c.k.path())
 	op.Do, op.Settle = Watch, c.k.path()
-	q := []string{"watch=" + pick(g, "true", "true", "1")}
+	q := []string{"watch=" + pick(g, "true", "true", "1", "perhaps")}
 	switch n := g.r.IntN(10); {
 	case n < 2:
 		op.Path = c.k.all()
