@@ -103,8 +103,8 @@ func Compare(ctx context.Context, baseline, t *traces.Trace, o Options) (*Compar
 		}
 	}
 	c.findings(before.Findings, after.Findings, rename)
-	c.shifts(old, now, rename)
 	c.Caveats = slices.Concat(about("baseline", before.Caveats), about("trace", after.Caveats))
+	c.shifts(old, now, rename)
 	if !slices.Equal(before.Looked.Processes, after.Looked.Processes) {
 		c.Caveats = append(c.Caveats, fmt.Sprintf("the recorded processes differ: %s; %s", strings.Join(before.Looked.Processes, ", "), strings.Join(after.Looked.Processes, ", ")))
 	}
@@ -206,10 +206,23 @@ func beyond(before, after *Finding) (up, known bool) {
 // shifts compares the measures of both profiles.
 func (c *Comparison) shifts(old, now *profile, rename func(string) string) {
 	t := &trial{old: old, now: now}
-	t.calls(rename)
-	t.reconciles(rename)
-	t.objects(rename)
-	t.errors(rename)
+	// What one of the traces didn't record at all is no difference of the operators'.
+	both := func(what string, a, b int64) bool {
+		if (a == 0) != (b == 0) {
+			c.Caveats = append(c.Caveats, what+" are in one of the traces only, and were not compared")
+		}
+		return a > 0 && b > 0
+	}
+	if both("requests", c.Baseline.Requests, c.Looked.Requests) {
+		t.calls(rename)
+		t.objects(rename)
+	}
+	if both("reconciles", c.Baseline.Reconciles, c.Looked.Reconciles) {
+		t.reconciles(rename)
+	}
+	if both("log lines", c.Baseline.Logs, c.Looked.Logs) {
+		t.errors(rename)
+	}
 	t.deletions()
 	ps := make([]float64, len(t.shifts))
 	for i := range t.shifts {

@@ -66,6 +66,26 @@ func TestTwoRecordingsOfOneOperator(t *testing.T) {
 	}
 }
 
+// What one recording lacks as a whole was not done less often.
+func TestTablesOfOneTraceOnly(t *testing.T) {
+	without := func(yield func(traces.Record) bool) {
+		for r := range synth.Records(synth.Options{Rows: 5000, Alive: 20, Seed: 1}) {
+			if r.Table() != traces.TableReconciles && r.Table() != traces.TableLogs && !yield(r) {
+				return
+			}
+		}
+	}
+	c := compare(t, onDisk(t, without), onDisk(t, synth.Records(synth.Options{Rows: 5000, Alive: 20, Seed: 2})))
+	if len(c.Shifts) != 0 {
+		t.Errorf("shifts %q", measures(c))
+	}
+	for _, what := range []string{"reconciles", "log lines"} {
+		if !slices.ContainsFunc(c.Caveats, func(s string) bool { return strings.HasPrefix(s, what+" are in one") }) {
+			t.Errorf("no word of %s: %q", what, c.Caveats)
+		}
+	}
+}
+
 // slower makes the passes of an operator take longer, and every third write of its be refused.
 func slower(rows iter.Seq[traces.Record]) iter.Seq[traces.Record] {
 	r := rand.New(rand.NewPCG(1, 2))
