@@ -247,7 +247,8 @@ func (d *Fight) finding(list []*contest) Finding {
 	slices.SortStableFunc(list, func(a, b *contest) int { return cmp.Or(cmp.Compare(b.turns, a.turns), a.object.compare(b.object)) })
 	x := list[0]
 	a, b := &x.sides[0], &x.sides[1]
-	if a.process == nil || b.process != nil && b.name() < a.name() { // the one that was recorded first
+	recorded := func(c *contender) bool { return c.process != nil }
+	if recorded(b) && !recorded(a) || recorded(a) == recorded(b) && b.name() < a.name() { // one that was recorded first
 		a, b = b, a
 	}
 	f := Finding{

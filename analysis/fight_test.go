@@ -113,3 +113,19 @@ func TestNoFight(t *testing.T) {
 		})
 	}
 }
+
+// A capture without a recorded process has versions and their field managers, which is enough.
+func TestFightOfTwoThatWereNotRecorded(t *testing.T) {
+	c := newCluster(t)
+	s := site(c, "front")
+	for range 5 { // managedFields have whole seconds
+		c.sleep(2 * time.Second)
+		c.spec("web", s, m{"replicas": 3})
+		c.sleep(2 * time.Second)
+		c.spec("guard", s, m{"replicas": 5})
+	}
+	f := c.analyze(NewFight()).only(t, "fight")
+	if f.Process != "" || f.Manager != "guard" || f.Certainty != Likely || !strings.Contains(f.Cause, "guard writes 5 (a write), and web writes 3 (a write)") {
+		t.Errorf("%+v", f)
+	}
+}
