@@ -6,6 +6,7 @@ import (
 
 	"github.com/opreplay/opreplay/internal/cli"
 	"github.com/opreplay/opreplay/replay"
+	"github.com/opreplay/opreplay/sim/fault"
 	"github.com/opreplay/opreplay/traces"
 )
 
@@ -16,7 +17,7 @@ func TestInvariants(t *testing.T) {
 		widget("a", uidA, `{"kind":"Widget","spec":{"size":3},"status":{"ready":true}}`),
 		widget("b", uidB, `{"kind":"Widget","spec":{"size":"big"}}`),
 	}
-	p := &played{story: tell(written...), rows: &replay.Rows{}}
+	p := &played{try: &Try{Plan: &fault.Plan{}}, story: tell(written...), rows: &replay.Rows{}}
 	for _, w := range written {
 		p.rows.All = append(p.rows.All, w)
 	}
@@ -47,6 +48,14 @@ func TestInvariants(t *testing.T) {
 		}
 		if (want == "") != (got == "") || !strings.Contains(got, want) {
 			t.Errorf("%s: %q, want %q", expr, got, want)
+		}
+		// Under a fault that does not end only each write counts.
+		unended := *p
+		unended.try = &Try{Plan: &fault.Plan{Faults: []fault.Fault{&fault.Unserve{Version: "x.io/v1"}}}}
+		if all, err := (&Runner{rules: rules}).invariants(&unended); strings.Contains(expr, "objects") && (err != nil || len(all) > 0) {
+			t.Errorf("%s, under a fault without an end: %+v, %v", expr, all, err)
+		} else if !strings.Contains(expr, "objects") && want == broken && len(all) == 0 {
+			t.Errorf("%s, of a write under a fault without an end: it holds", expr)
 		}
 	}
 }

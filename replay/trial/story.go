@@ -24,10 +24,12 @@ type story struct {
 	processes []string
 	objects   []*object // in the order in which they came up
 	byUID     map[string]*object
-	names     map[string]string // generated name → its base, with a *
-	generated map[string]int    // how often the operator created under a generateName, by kind and base
-	deletes   map[string]int    // the operator's deletes of objects that were there, by name
-	writes    map[string]int    // its writes by name
+	names     map[string]string          // generated name → its base, with a *
+	generated map[string]int             // how often the operator created under a generateName, by kind and base
+	deletes   map[string]int             // the operator's deletes of objects that were there, by name
+	writes    map[string]int             // its writes by name
+	told      map[string]map[string]bool // by name: what the operator said of objects that it made
+	replies   map[string][]int           // by name: how much it had said before each change of one by others
 	logs      []*traces.Log
 	last      int64 // time of the last row
 	leases    bool  // it takes part in leader election
@@ -36,7 +38,7 @@ type story struct {
 func newStory(processes []string) *story {
 	return &story{
 		processes: processes, byUID: map[string]*object{}, names: map[string]string{}, generated: map[string]int{},
-		deletes: map[string]int{}, writes: map[string]int{},
+		deletes: map[string]int{}, writes: map[string]int{}, told: map[string]map[string]bool{}, replies: map[string][]int{},
 	}
 }
 
@@ -60,8 +62,11 @@ func (s *story) see(row traces.Record) {
 			s.event(r)
 		}
 	case *traces.Request:
-		if slices.Contains(s.processes, r.Process) {
+		switch {
+		case slices.Contains(s.processes, r.Process):
 			s.call(r)
+		case r.Process != everything:
+			s.reply(r)
 		}
 	case *traces.Log:
 		s.logs = append(s.logs, r)
@@ -106,6 +111,33 @@ func (s *story) call(r *traces.Request) {
 		}
 	}
 	s.writes[name]++
+	if r.Verb == "create" && r.Subresource == "" {
+		s.told[name] = map[string]bool{}
+	}
+	if said := s.told[name]; said != nil && r.Verb != "delete" {
+		said[r.RequestBody] = true
+	}
+}
+
+// reply takes a change by others of an object that the operator made: they answer what it said.
+func (s *story) reply(r *traces.Request) {
+	name := nameOf(&r.Identity)
+	if said := s.told[name]; said != nil && (r.Verb == "update" || r.Verb == "patch") && r.Code >= 200 && r.Code <= 299 {
+		s.replies[name] = append(s.replies[name], len(said))
+	}
+}
+
+// early is how many of the changes by others of what the operator made came before it had said what they answer.
+func early(ref, run *story) (n int) {
+	for name, want := range ref.replies {
+		have := run.replies[name]
+		for i := range min(len(want), len(have)) {
+			if have[i] < want[i] {
+				n++
+			}
+		}
+	}
+	return n
 }
 
 func isWrite(verb string) bool {

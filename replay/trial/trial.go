@@ -84,7 +84,8 @@ type Outcome struct {
 	// Unmatched are selectors of the plan that met nothing; Notes are things worth knowing.
 	Unmatched []string `json:"unmatched,omitempty"`
 	Notes     []string `json:"notes,omitempty"`
-	// Skipped is how many of the outsiders' changes did not fit, and did in the reference; Endless that a fault of
+	// Skipped is how many of the outsiders' changes did not fit, and did in the reference, or came before the operator had
+	// written what they are an answer to; Endless that a fault of
 	// the plan has no end, or waited in vain for it. Then the end of the run is not compared.
 	Skipped int  `json:"skipped,omitempty"`
 	Endless bool `json:"endless,omitempty"`
@@ -259,14 +260,14 @@ type played struct {
 	more   time.Duration
 }
 
-// skipped is how many of the outsiders' changes did not fit, and did in the reference.
+// skipped is how many of the outsiders' changes did not fit, and did in the reference, or came too early.
 func (p *played) skipped(ref *Reference) (n int) {
 	for _, s := range p.result.Skipped {
 		if !ref.skipped[s.Seq] {
 			n++
 		}
 	}
-	return n
+	return n + early(ref.story, p.story)
 }
 
 // endless says whether a fault that hides something from the operator waited in vain for its end.
