@@ -105,10 +105,14 @@ func (d *Door) run(e *exchange) error {
 
 // ran puts the answer of a call that has run, or was not to run, on the agenda.
 func (d *Door) ran(e *exchange, m wire.Handover) error {
-	if m.Panic != "" {
-		return fmt.Errorf("the API server panicked: %s", m.Panic)
-	}
 	instead := e.verdict.Refusal
+	lost := instead != nil && instead.Lost()
+	if m.Panic != "" { // as of a real one: its client gets no answer, others do not notice
+		why, _, _ := strings.Cut(m.Panic, "\n")
+		d.tell("the API server panicked in %s, which got no answer: %s", e, why)
+		m, lost = wire.Handover{Done: true}, true
+		e.x.Cancel()
+	}
 	d.remember(e.verdict, true)
 	fx := d.o.Faults.Done(e.verdict.Ticket)
 	latency := d.o.Latency
@@ -120,7 +124,7 @@ func (d *Door) ran(e *exchange, m wire.Handover) error {
 			m.Code, m.Header, m.Body = instead.Answer()
 		}
 		latency += instead.Wait
-	} else if edit := e.verdict.Edit; edit != nil && m.Code == http.StatusOK {
+	} else if edit := e.verdict.Edit; edit != nil && !lost && m.Code == http.StatusOK {
 		m = edited(m, edit, e.copied)
 	}
 	d.Committed()
@@ -128,9 +132,9 @@ func (d *Door) ran(e *exchange, m wire.Handover) error {
 		return d.heed(fx) // its client has gone while a webhook was called
 	}
 	d.after(latency, sim.Item{
-		Lane: e.lane(), Kind: "answer", Subject: fmt.Sprintf("%s: %s", e, outcome(m, instead)),
+		Lane: e.lane(), Kind: "answer", Subject: fmt.Sprintf("%s: %s", e, outcome(m, instead, lost)),
 		Apply: func() error {
-			d.answer(e, m, instead != nil && instead.Lost())
+			d.answer(e, m, lost)
 			return nil
 		},
 	})
@@ -187,9 +191,9 @@ func (e *exchange) String() string {
 	return b.String()
 }
 
-func outcome(m wire.Handover, instead *fault.Refusal) string {
+func outcome(m wire.Handover, instead *fault.Refusal, lost bool) string {
 	switch {
-	case instead != nil && instead.Lost():
+	case lost:
 		return "lost"
 	case instead != nil:
 		return fmt.Sprintf("%d instead", m.Code)

@@ -135,10 +135,8 @@ const askTimeout = 90 * time.Second
 // broken says how an exchange ended without the words that depend on the address.
 func broken(err error) string {
 	switch {
-	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
-		return "the connection ended"
-	case strings.Contains(err.Error(), "stream error"):
-		return "the stream was reset"
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), strings.Contains(err.Error(), "stream error"):
+		return "the exchange broke off" // a connection in HTTP/1.1, a stream in HTTP/2
 	case strings.Contains(err.Error(), "connection reset"), strings.Contains(err.Error(), "broken pipe"):
 		return "the connection was reset"
 	}
