@@ -15,8 +15,7 @@ type results struct {
 	histories histories
 	managers  map[string]string // by process: whose writes name no field manager are seen to have this one; "" several
 
-	known     int64 // writes whose version is
-	unclear   int64
+	unclear   int64 // writes whose version is not known
 	unwatched int64
 }
 
@@ -68,7 +67,6 @@ func (r *results) of(row *traces.Request, began, ended time.Duration) *traces.Wa
 		r.attribute(row, nil)
 		return nil
 	}
-	r.known++
 	w.fill(result)
 	if !made {
 		r.attribute(row, nil)
