@@ -22,7 +22,7 @@
 // (kinds.yaml) and of custom kinds with schemas at random, with all verbs, patches, options and forms; lists in
 // pages and at versions, watches, server-side apply, deletion in all its ways, what only pods, Services,
 // namespaces and CRDs have, discovery, reviews, policies, permissions, and requests that no friendly client
-// makes. Changes are taken from lists, or made up by the kind's Go type or schema, so that about half of the
+// makes. Changes are taken from lists, or made up by the kind's Go type or schema, so that two of five
 // requests are refused: refusals are answers too.
 //
 // # What is compared
@@ -38,7 +38,8 @@
 // about several errors, of conflicts and of a user's rules (they come from maps, on both servers), which of
 // several schema errors an apply names, where a server's history begins, the spelling of continue tokens, hashes
 // of OpenAPI documents, groups of CRDs that earlier sequences have deleted, the audit id, bookmarks other than the
-// one that ends a WatchList (they come when a server thinks it right), and how the two know the client.
+// one that ends a WatchList (they come when a server thinks it right; of a watch that is compared [Op.Whole] they
+// are), and how the two know the client.
 //
 // Where the real server's answer may lawfully be older than its newest state (resourceVersion 0, the beginning
 // of a watch), the sequence has it catch up first ([Op.Settle]); what is awaited there ([Await]) is what it does

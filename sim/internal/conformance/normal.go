@@ -239,6 +239,8 @@ var (
 	tooOld = regexp.MustCompile(`(too old resource version: \d+) \(\d+\)`)
 	// An object in a message has them in the order of the second.
 	fieldsInMessage = regexp.MustCompile(`\\*"managedFields\\*":\[.*?\}\]`)
+	// And how a server knows the client.
+	clientInMessage = regexp.MustCompile(`,\\*"extra\\*":\{\\*"authentication\.kubernetes\.io/credential-id\\*":\[[^\]]*\]\}`)
 	// Where messages have resourceVersions in them.
 	inMessage = regexp.MustCompile(`(ResourceVersion in precondition: |the ResourceVersion in the precondition \(|ResourceVersion in object meta: |ResourceVersion in record \(|` +
 		`, current: |resourceVersion\\*":\\*")(\d+)`)
@@ -262,6 +264,7 @@ func (n *normal) text(s, key string, list bool) string {
 			return p[1] + n.rank(p[2], !strings.HasPrefix(p[1], ", current"))
 		})
 		s = fieldsInMessage.ReplaceAllString(s, "<managedFields>")
+		s = clientInMessage.ReplaceAllString(s, "")
 		s = sorted(s)
 		s = typedError.ReplaceAllString(s, "$1 …")
 		s = tooOld.ReplaceAllString(s, "$1 (…)")
