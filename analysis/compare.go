@@ -52,6 +52,9 @@ type Shift struct {
 	// Before and After are its value in the baseline and in the trace, with their intervals.
 	Before Statistic `json:"before"`
 	After  Statistic `json:"after"`
+	// SlowBefore and SlowAfter are, of what takes time, the 0.95th quantile of either.
+	SlowBefore *Statistic `json:"slowBefore,omitempty"`
+	SlowAfter  *Statistic `json:"slowAfter,omitempty"`
 	// Ratio is After by Before; 0 when Before is 0.
 	Ratio float64 `json:"ratio"`
 	// P is the chance that traces that don't differ do so as much, after the correction for how many were tested (the
@@ -69,6 +72,8 @@ const (
 	shiftShare = 0.05
 	// falseShifts is the share of the shifts told that may be chance.
 	falseShifts = 0.05
+	// slow is the quantile that stands for the slow ones.
+	slow = 0.95
 	// minSample is how many values a measure must have in each trace.
 	minSample = 8
 )
@@ -290,7 +295,12 @@ func (t *trial) sample(measure, process, unit string, a, b *reservoir) {
 	}
 	x, y := slices.Clone(a.sample), slices.Clone(b.sample)
 	p, _ := stats.MannWhitney(x, y)
-	t.add(Shift{Measure: measure, Process: process, Unit: unit, Before: median(measure, unit, x, a.n), After: median(measure, unit, y, b.n), P: p, Test: testRank})
+	s := Shift{Measure: measure, Process: process, Unit: unit, Before: median(measure, unit, x, a.n), After: median(measure, unit, y, b.n), P: p, Test: testRank}
+	if unit == "s" {
+		before, after := percentile(t.old.seed, measure, unit, slow, x, a.n), percentile(t.now.seed, measure, unit, slow, y, b.n)
+		s.SlowBefore, s.SlowAfter = &before, &after
+	}
+	t.add(s)
 }
 
 // share compares how many of something fail.

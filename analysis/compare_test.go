@@ -121,6 +121,9 @@ func TestWhatChanged(t *testing.T) {
 		if s.After.Value <= s.Before.Value || s.P > 1e-6 || s.Test == "" || s.Process != "siteop" {
 			t.Errorf("%+v", s)
 		}
+		if slow := s.SlowAfter; s.Unit == "s" && (slow == nil || slow.Value < s.After.Value || slow.Low > slow.Value || slow.High < slow.Value || slow.Low == slow.High) {
+			t.Errorf("the slow ones: %+v", slow)
+		}
 	}
 	for _, m := range got {
 		if strings.HasPrefix(m, "latency") || strings.HasPrefix(m, "writes per object") {

@@ -15,7 +15,6 @@ const (
 	methodRate       = "events over time, exact Poisson interval (Garwood, Biometrika 28, 1936)"
 	methodMedian     = "median, order-statistic interval (David and Nagaraja 2003, §7.1)"
 	methodQuantile   = "quantile, percentile bootstrap interval (Efron, Annals of Statistics 7, 1979)"
-	methodRhythm     = "strongest period of a point process (Bartlett, JRSS B 25, 1963), Rayleigh's test"
 	methodWilson     = "share, Wilson interval (JASA 22, 1927)"
 )
 
@@ -48,21 +47,13 @@ func share(name string, k, n int64) Statistic {
 
 // percentile is the statistic of a quantile of a sample, such as the 0.99th of latencies. Its bounds are drawn with the
 // trace's seed.
-func percentile(m *Model, name, unit string, q float64, sample []float64, n int64) Statistic {
-	v, low, high := stats.Quantile(sample, q, m.Seed)
+func percentile(seed uint64, name, unit string, q float64, sample []float64, n int64) Statistic {
+	v, low, high := stats.Quantile(sample, q, seed)
 	level := confidence
 	if len(sample) < 6 {
 		level, low, high = 0, v, v
 	}
 	return Statistic{Name: name, Value: v, Unit: unit, Low: low, High: high, Confidence: level, N: n, Method: methodQuantile}
-}
-
-// rhythm is the statistic of the strongest period of events at times in seconds, and the chance that chance has one as
-// strong.
-func rhythm(name string, times []float64) (Statistic, float64) {
-	peak := stats.Rhythm(times, len(times))
-	s := Statistic{Name: name, Value: peak.Period, Unit: "s", Low: peak.Period, High: peak.Period, N: int64(len(times)), Method: methodRhythm}
-	return s, peak.P
 }
 
 // reservoirSize bounds a sample: the interval of a median of 512 values is narrower than any decision needs.

@@ -20,6 +20,7 @@ type profile struct {
 	ends    map[resourceKind][]stats.Lifetime
 	from    int64
 	to      int64
+	seed    uint64
 }
 
 type callKind struct{ process, verb, group, resource, subresource string }
@@ -153,7 +154,7 @@ func (p *profile) ended(s *State, at int64, ended bool) {
 
 // Findings implements Detector.
 func (p *profile) Findings(m *Model) ([]Finding, []Note) {
-	p.from, p.to = m.FirstTS, m.LastTS
+	p.from, p.to, p.seed = m.FirstTS, m.LastTS, m.Seed
 	var open []*State
 	for s := range m.Objects {
 		open = append(open, s)

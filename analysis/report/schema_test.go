@@ -44,6 +44,8 @@ func (s *schema) of(t reflect.Type) map[string]any {
 		return map[string]any{"type": "string", "enum": enums[t]}
 	}
 	switch t.Kind() {
+	case reflect.Pointer:
+		return s.of(t.Elem())
 	case reflect.Slice:
 		return map[string]any{"type": "array", "items": s.of(t.Elem())}
 	case reflect.Struct:
