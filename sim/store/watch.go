@@ -11,10 +11,15 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/apiserver/pkg/storage"
 	utilflowcontrol "k8s.io/apiserver/pkg/util/flowcontrol"
 )
+
+// decorated are the resources whose registries change an object as a watch shows it (defaultOnRead in
+// k8s.io/kubernetes/pkg/registry/core): they must not get what the store keeps.
+var decorated = map[schema.GroupResource]bool{{Resource: "services"}: true, {Resource: "persistentvolumeclaims"}: true}
 
 // streamBuffer is how many events may wait between an ungated stream and its client, as in
 // k8s.io/apiserver/pkg/storage/etcd3. A gated stream has no buffer: an event that has passed the gate
@@ -373,7 +378,9 @@ func (w *stream) changed(c *change) (ev watch.Event, err error) {
 	case !wasIn:
 		return ev, nil
 	case c.gone != nil:
-		was, err = c.gone.objectAfter(w.r, c.before)
+		if was, err = c.gone.objectAfter(w.r, c.before); err == nil && decorated[w.r.gr] {
+			was = was.DeepCopyObject()
+		}
 	default:
 		was = was.DeepCopyObject()
 		err = w.r.versioner.UpdateObject(was, c.rev)
@@ -387,5 +394,8 @@ func (w *stream) selects(e *entry) (runtime.Object, bool, error) {
 		return nil, false, err
 	}
 	ok, err := w.pred.Matches(obj)
+	if ok && decorated[w.r.gr] {
+		obj = obj.DeepCopyObject()
+	}
 	return obj, ok && err == nil, nil
 }
