@@ -36,6 +36,9 @@
 // nothing is dropped. An answer that is byte for byte an object of the watch table (same uid, same
 // version, same hash) is kept once: [Trace.ResponseBody] finds it again.
 //
+// A recording that may be killed sets [WriterOptions].Journal: what stands in no finished file is then synced to a
+// journal that often, and [Repair] makes files of it.
+//
 // Code that emits records takes an [Appender], so that a test can put a slice in the Writer's place and
 // a simulated world needs no Parquet.
 //
@@ -61,7 +64,8 @@
 //     and whose rows are right.
 //   - Nothing of a file is looked at before its size and SHA-256 are those of the manifest. A flipped
 //     bit is an error that names the file, never a panic and never other data.
-//   - What is known to be missing is in [Manifest].Losses. Complete is false until Close.
+//   - What is known to be missing is in [Manifest].Losses. Complete is false until Close, or until Repair has ended
+//     what a kill left, with a loss that says so.
 //   - A listed request's answer can be found in listed watch rows, also while a trace is being written
 //     (but for the loss "requests.response_body", which only a full disk makes).
 //   - Same records in the same order, same options with RotateAge -1, same build: same bytes.
@@ -71,10 +75,10 @@
 //
 // # What does not
 //
-//   - A SIGKILL loses what was not synced: with a journal ([WriterOptions].Journal) no more than that time, once
-//     [Repair] has made files of the journal; without, what stood in no finished file, at most RotateAge.
-//   - Seq has no gaps when the Writer gave it; a caller who gives it may leave gaps. That none was given
-//     twice is only [Trace.Verify]'s to say.
+//   - A SIGKILL loses what was not synced. With a journal that is what came in the last of its intervals, once Repair
+//     has been called; until then, and without a journal, it is what stood in no finished file, at most that of RotateAge.
+//   - Seq has no gaps when the Writer gave it and was not killed; a caller who gives it may leave gaps. That none was
+//     given twice is only [Trace.Verify]'s to say.
 //   - The manifest has no checksum of its own.
 //   - Texts that are not UTF-8 have their bad bytes replaced by U+FFFD, for Parquet's strings are UTF-8.
 //   - Object hashes are 64 bits: fit for telling versions of one object apart, not against who forges.
