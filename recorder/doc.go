@@ -2,8 +2,8 @@
 //
 // There are three ways, which share a trace writer, the redaction and the manifest:
 //
-//   - Capture lists and watches a cluster's resources: what changed, not who asked for it. It needs no
-//     change to anything that runs.
+//   - Capture lists and watches a cluster's resources: what changed, not who asked for it, but for the calls of
+//     processes that it is told to look at from the kernel (Choice). It needs no change to anything that runs.
 //   - Proxy is a recording API proxy on loopback with a kubeconfig of its own: every call, answer and
 //     watch delivery of every client that uses it, by internal/apicall.
 //   - Run starts an operator behind such a proxy, records its log, and captures the cluster into the
@@ -20,12 +20,12 @@
 //	})
 //
 // All three return when their context or Options.Duration ends, with a closed trace: the end of a
-// recording is no error. Bad input (a kubeconfig that points nowhere, an unknown resource, a command
+// recording is no error. Meanwhile they keep a journal, of which traces.Repair makes a sound trace after a SIGKILL. Bad input (a kubeconfig that points nowhere, an unknown resource, a command
 // that is not there) is an error of package cli's usage kind, found before the trace folder is made.
 //
 // # What the kernel shows
 //
-// With Options.EBPF, Run looks at its operator by package bpf, and Capture at the process Options.PID: a joiner
+// With Options.EBPF, Run looks at its operator by package bpf, and Capture at the processes of Options.Choice: a joiner
 // puts reconciles, samples and the code's lines beside the calls and events of the trace. Its sources report with
 // delays; what comes waits until all have reported what happened before, and is taken in the order of time.
 // With Options.KernelEvents, what befalls those processes in the kernel is told too. docs/profile.md says what is known

@@ -27,9 +27,10 @@
 //
 // # Limits
 //
-//   - Nobody collects garbage, schedules pods or runs them but as the script says. What the garbage collector
-//     deleted in the recording is deleted when its owner is gone in the run.
-//   - Admission and conversion webhooks of the recorded cluster are not called.
+//   - Nobody schedules pods or runs them but as the script says. Nor does anybody collect garbage, end namespaces or
+//     start processes again, unless Options.Live is set; but what the garbage collector deleted in the recording is
+//     deleted when its owner is gone in the run.
+//   - Admission and conversion webhooks are called in virtual time alone, and only those that a process of the run serves.
 //   - Leases that the operator does not write are left out: others' heartbeats.
-//   - Resources that the embedded API server does not serve (APIService) are left out and noted.
+//   - APIServices are left out, and resources that the embedded API server does not serve are left out and noted.
 package replay

@@ -44,15 +44,17 @@
 //     no ServiceAccount "default" or kube-root-ca.crt appears in a new namespace.
 //   - Admission is what a real API server has without flags, but for ServiceAccount,
 //     StorageObjectInUseProtection ([Options.EnableAdmission]), PodGroupProtection, PodResizeValidator and
-//     NodeDeclaredFeatureValidator; ResourceQuota does not count the devices of resource claims. Its plugins see policies, classes, limits and webhooks as they are; in a
-//     real one they hear of changes up to some seconds late. Webhooks are called with [Options.Webhooks];
+//     NodeDeclaredFeatureValidator; ResourceQuota does not count the devices of resource claims. The plugins see
+//     policies, classes, limits and webhooks as they are; in a real one they hear of changes up to some seconds
+//     late. Webhooks are called with [Options.Webhooks];
 //     validating ones one after the other, in the order of their configurations. All are called by HTTP/1.1, as
 //     a real API server calls all but those on its own host, and one at a time: also conversion webhooks,
 //     which convert what a watch is to show on behalf of the request that wrote it.
 //   - A deleted CRD whose custom resources wait for finalizers goes with the write that lets the last one
 //     go; a real API server looks every five seconds, and says so in a condition every minute.
 //   - Authorization allows everything unless [Options.RBAC] is set. Authentication is the front door's.
-//   - A watch without timeoutSeconds ends after 30 to 60 minutes of the wall clock, as in a real cluster.
+//   - A watch without timeoutSeconds ends after 30 to 60 minutes of the wall clock, as in a real cluster; package
+//     front ends it by the world's.
 //   - Lists at resourceVersion 0 give the newest state; a real server's watch cache may lag. Bookmarks come
 //     when store.Store.Bookmark is called, events expire when store.Store.Expire is called.
 //   - Answers are not compressed, whatever the client accepts.

@@ -1,7 +1,6 @@
-// Package process runs an operator's own binary, unmodified, as a process of a simulated run.
-//
-// There is one way so far, Wall: os/exec and the wall clock, on any platform, no determinism promised. A Runner
-// is the shape that a virtual clock will join.
+// Package process runs an operator's own binary, unmodified, by the wall clock: Wall, by os/exec, on any platform, no
+// determinism promised. Package virtual, below it, is the other way: under a virtual clock, stepped by the world. What
+// both need of a command and of an end (Split, LogTo, Exit) is here too.
 //
 //	argv, err := process.Split(`./manager --kubeconfig={kubeconfig} --metrics-bind-address=0`)
 //	p, err := process.Wall{}.Start(process.Spec{
