@@ -170,7 +170,7 @@ func (s *Server) counting(h http.Handler) (http.Handler, error) {
 		if !namespaced {
 			ns = metav1.NamespaceAll
 		}
-		if r.Method == http.MethodGet || r.Method == http.MethodHead || s.opts.ReadOnly != "" || len(c.in(ns)) == 0 && !strings.HasSuffix(r.URL.Path, "/resourcequotas") {
+		if r.Method == http.MethodGet || r.Method == http.MethodHead || s.opts.ReadOnly != "" || len(c.in(ns)) == 0 && !strings.Contains(r.URL.Path, "/resourcequotas") {
 			h.ServeHTTP(w, r)
 			return
 		}
@@ -217,8 +217,15 @@ func (c *quotaCounter) sync(ctx context.Context, q *corev1.ResourceQuota) error 
 	updated := q.DeepCopy()
 	updated.Status = corev1.ResourceQuotaStatus{Hard: hard, Used: used}
 	_, updateErr := c.client.ResourceQuotas(q.Namespace).UpdateStatus(ctx, updated, metav1.UpdateOptions{})
-	if apierrors.IsNotFound(updateErr) || apierrors.IsConflict(updateErr) {
-		updateErr = nil // deleted or changed in the meantime: whoever did that counts
+	if apierrors.IsConflict(updateErr) {
+		// Somebody else's write of it counted what it saw, which may be less.
+		var fresh *corev1.ResourceQuota
+		if fresh, updateErr = c.quotas.ResourceQuotas(q.Namespace).Get(q.Name); updateErr == nil {
+			return c.sync(ctx, fresh)
+		}
+	}
+	if apierrors.IsNotFound(updateErr) {
+		updateErr = nil // deleted meanwhile
 	}
 	return errors.Join(err, updateErr)
 }

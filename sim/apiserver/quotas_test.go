@@ -75,3 +75,31 @@ func TestQuotasThatNobodyCounts(t *testing.T) {
 	want(t, w.get(quotaPath+"/q"), "status.used.configmaps", "3")
 	w.refused(http.StatusForbidden, "exceeded quota", "POST", configMapPath, jsonType, `{"metadata":{"name":"c3"}}`)
 }
+
+// A quota that is made by an apply limits what comes next.
+func TestQuotaByApply(t *testing.T) {
+	w := newWorld(t, Options{Quotas: true})
+	quota := strings.Replace(quotaOf("q", `{"configmaps":"0"}`), "{", `{"apiVersion":"v1","kind":"ResourceQuota",`, 1)
+	w.must(http.StatusCreated, http.MethodPatch, quotaPath+"/q?fieldManager=m", applyPatch, quota)
+	w.refused(http.StatusForbidden, "exceeded quota", "POST", configMapPath, jsonType, `{"metadata":{"name":"a"}}`)
+}
+
+// A quota that somebody writes to while it is counted is counted again; one that is deleted meanwhile is no more.
+func TestQuotaThatChangesMeanwhile(t *testing.T) {
+	w := newWorld(t, Options{}) // nobody counts but the counter here
+	c, err := w.newQuotaCounter()
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.post(quotaPath, quotaOf("q", `{"configmaps":"1"}`))
+	before := c.in("default")[0].DeepCopy()
+	w.must(http.StatusOK, "PATCH", quotaPath+"/q", mergePatch, `{"spec":{"hard":{"configmaps":"2"}}}`)
+	if err := c.sync(t.Context(), before); err != nil {
+		t.Error(err)
+	}
+	want(t, w.get(quotaPath+"/q"), "status.hard.configmaps", "2", "status.used.configmaps", "0")
+	w.must(http.StatusOK, "DELETE", quotaPath+"/q", jsonType, "")
+	if err := c.sync(t.Context(), before); err != nil {
+		t.Errorf("of a quota that is gone: %v", err)
+	}
+}
