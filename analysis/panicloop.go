@@ -144,7 +144,7 @@ func (d *PanicLoop) crashing(l *traces.Log, c *crash) {
 			d.crashed(l.Process, c, frameAt(c.function, at))
 		}
 		c.function = ""
-	case strings.HasSuffix(at, ")") && c.running:
+	case c.running && strings.HasSuffix(at, ")") && strings.Contains(at, "("): // other lines may come between those of the stack
 		c.function = strings.Clone(at[:strings.LastIndexByte(at, '(')])
 	}
 }

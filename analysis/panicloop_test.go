@@ -71,6 +71,21 @@ func TestPanicLoopOfAProcessThatIsStartedAgain(t *testing.T) {
 	}
 }
 
+// What else is printed while a process dies comes between the lines of its stack, and need not look like a call.
+func TestPanicLoopWithOtherLinesInTheStack(t *testing.T) {
+	c := newCluster(t, "op")
+	site(c, "front")
+	for range 4 {
+		for _, l := range []string{"panic: x", "goroutine 1 [running]:", "bye :)", "main.(*Table).remove(0xc000)", "\t/src/table.go:33 +0x85"} {
+			c.log("op", "", l, nil)
+		}
+		c.sleep(10 * time.Second)
+	}
+	if f := c.analyze(NewPanicLoop()).only(t, "panic-loop"); !strings.Contains(f.What, "main.(*Table).remove (table.go:33)") {
+		t.Error(f.What)
+	}
+}
+
 func TestPanicLoopByPasses(t *testing.T) {
 	c := newCluster(t, "op")
 	s := site(c, "front")
