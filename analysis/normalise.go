@@ -33,6 +33,7 @@ type Normalise struct {
 
 	objects map[Key]map[*Process]*sent
 	gone    queue[Key]      // of objects whose values were altered, and that may be created again
+	queued  map[Key]bool    // what is in gone, where each is once, however often it is created again
 	differ  jsontext.Differ // the model's own holds what the version changed
 	seed    maphash.Seed
 }
@@ -41,7 +42,7 @@ type Normalise struct {
 func NewNormalise() *Normalise {
 	return &Normalise{
 		MinWrites: 5, MinRecreates: 3, MinShare: 0.2, NoOpRate: 1, VersionRate: 0.2, Sustained: 10e9,
-		objects: map[Key]map[*Process]*sent{}, seed: maphash.MakeSeed(),
+		objects: map[Key]map[*Process]*sent{}, queued: map[Key]bool{}, seed: maphash.MakeSeed(),
 	}
 }
 
@@ -127,8 +128,14 @@ func (d *Normalise) Gone(m *Model, s *State) {
 		delete(d.objects, s.key)
 		return
 	}
+	if d.queued[s.key] {
+		return
+	}
+	d.queued[s.key] = true
 	if d.gone.push(s.key); d.gone.len() > maxSent {
-		if k := d.gone.pop(); m.Object(k) == nil || m.Object(k).Gone {
+		k := d.gone.pop()
+		delete(d.queued, k)
+		if o := m.Object(k); o == nil || o.Gone {
 			delete(d.objects, k)
 		}
 	}

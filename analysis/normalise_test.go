@@ -1,6 +1,7 @@
 package analysis
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -58,6 +59,37 @@ func TestNormaliseByDeletion(t *testing.T) {
 	f := c.analyze(NewNormalise()).only(t, "normalise")
 	if f.Severity != Error || f.Field != "spec.extra" || !strings.Contains(f.What, "deletes sites.web.example.com shop/child and creates it anew, 4 times") {
 		t.Errorf("%+v", f)
+	}
+}
+
+// A loop that goes on for longer than the objects that are remembered is still one loop of one object.
+func TestNormaliseByDeletionWithoutEnd(t *testing.T) {
+	const rounds = maxSent + 88
+	c := newCluster(t, "op")
+	for range rounds {
+		send(c, ref{sites, "child"}, m{"replicas": 1, "extra": "x"}, m{"replicas": 1})
+		c.sleep(20 * time.Second)
+		c.delete("op", ref{sites, "child"})
+		c.sleep(2 * time.Second)
+	}
+	f := c.analyze(NewNormalise()).only(t, "normalise")
+	if want := fmt.Sprintf("creates it anew, %d times", rounds); !strings.Contains(f.What, want) {
+		t.Errorf("%q lacks %q", f.What, want)
+	}
+}
+
+// Of objects that are gone for good the latest are remembered, and no more.
+func TestNormaliseForgetsWhatIsGone(t *testing.T) {
+	c := newCluster(t, "op")
+	for i := range maxSent + 88 {
+		child := ref{sites, fmt.Sprintf("child-%d", i)}
+		send(c, child, m{"replicas": 1, "extra": "x"}, m{"replicas": 1})
+		c.delete("op", child)
+	}
+	d := NewNormalise()
+	c.analyze(d).none(t)
+	if len(d.objects) > maxSent || len(d.queued) > maxSent {
+		t.Errorf("%d objects and %d in the queue are remembered", len(d.objects), len(d.queued))
 	}
 }
 
