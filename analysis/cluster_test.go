@@ -306,6 +306,22 @@ func each(rows []traces.Record) iter.Seq2[traces.Record, error] {
 	}
 }
 
+// rename gives an operator another name in all that was recorded.
+func (c *cluster) rename(from, to string) {
+	for _, r := range c.rows {
+		switch x := r.(type) {
+		case *traces.Request:
+			if x.Process == from {
+				x.Process = to
+			}
+		case *traces.WatchEvent:
+			if x.Process == from {
+				x.Process, x.Stream = to, to+"/"+x.Resource
+			}
+		}
+	}
+}
+
 // analyze runs all detectors, or those given, over what happened.
 func (c *cluster) analyze(detectors ...Detector) *Result {
 	c.t.Helper()
@@ -353,6 +369,14 @@ func (f *Finding) statistic(t testing.TB, name string) Statistic {
 	}
 	t.Fatalf("no statistic %q in %+v", name, f.Statistics)
 	return Statistic{}
+}
+
+// shows is whether a place of the finding is put in these words.
+func (f *Finding) shows(t testing.TB, what string) {
+	t.Helper()
+	if !slices.ContainsFunc(f.Evidence.Items, func(i Item) bool { return i.What == what }) {
+		t.Errorf("no place is %q: %+v", what, f.Evidence.Items)
+	}
 }
 
 func condition(kind, status, at string) m {

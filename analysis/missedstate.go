@@ -138,7 +138,7 @@ func (d *MissedState) judge(m *Model, s *State, x swing, p *Process) {
 			d.groups[key] = g
 			g.places.add(x.seq, x.ts, "changed by version %d", x.rv, 0)
 			g.places.add(x.backSeq, x.backTS, "changed back by version %d", x.backRV, 0)
-			g.places.add(after.Seq, after.TS, p.Name+" is told of version %d, the last before was %d", after.RV, before.RV)
+			g.places.add(after.Seq, after.TS, "the process is told of version %d, the last before was %d", after.RV, before.RV)
 		}
 		g.last = m.End(p)
 		g.objects[dep.state.Object]++

@@ -1,6 +1,7 @@
 package analysis
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -33,6 +34,16 @@ func TestMissedState(t *testing.T) {
 	if !strings.Contains(f.What, "made by machine while spec.size of sites.web.example.com shop/front was 5") || !strings.Contains(f.Cause, "never saw spec.size at 5") {
 		t.Errorf("%s\n%s", f.What, f.Cause)
 	}
+}
+
+// A process may have any name, also one that looks like a format.
+func TestMissedStateOfAProcessNamedLikeAFormat(t *testing.T) {
+	c := swings(t, false)
+	back := c.rvOf(ref{sites, "front"})
+	c.quiet(10 * time.Second)
+	c.rename("op", "op%d")
+	f := c.analyze(NewMissedState()).only(t, "missed-state")
+	f.shows(t, fmt.Sprintf("the process is told of version %d, the last before was %d", back, back-4)) // between are the 5 and the two that were made of it
 }
 
 func TestNoMissedState(t *testing.T) {

@@ -329,7 +329,7 @@ func (d *ObservedGeneration) behind(m *Model, s *State, g *generations, last *ge
 	var e places
 	e.add(g.by.seq(), g.by.TS, "the last status, as version %d", g.by.RV, 0)
 	e.add(last.seq, last.ts, "generation %d, as version %d", last.number, last.rv)
-	e.add(told.Seq, told.TS, p.Name+" is told of version %d", told.RV, 0)
+	e.add(told.Seq, told.TS, "the process is told of version %d", told.RV, 0)
 	f := d.base(s, g, g.by, e)
 	f.Severity, f.Certainty, f.Row = Error, Likely, told.Seq
 	f.First, f.Last = at(last.ts), at(m.End(p))
@@ -352,7 +352,7 @@ func (d *ObservedGeneration) label(m *Model, s *State, g *generations, last *gen
 	var e places
 	e.add(a.Seq, a.TS, "the last write of what belongs to it, begun before that", 0, 0)
 	e.add(last.seq, last.ts, "generation %d, as version %d", last.number, last.rv)
-	e.add(told.Seq, told.TS, p.Name+" is told of version %d", told.RV, 0)
+	e.add(told.Seq, told.TS, "the process is told of version %d", told.RV, 0)
 	e.add(g.by.seq(), g.by.TS, "labelled as done by version %d", g.by.RV, 0)
 	f := d.base(s, g, g.by, e)
 	f.Severity, f.Certainty = Error, Likely

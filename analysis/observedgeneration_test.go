@@ -1,6 +1,7 @@
 package analysis
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -72,6 +73,36 @@ func TestGenerationLabelledWithoutWork(t *testing.T) {
 	f := c.analyze(NewObservedGeneration()).only(t, "observed-generation")
 	if !strings.Contains(f.What, "says in status.observedGeneration of sites.web.example.com shop/front that generation 4 is done") || !strings.Contains(f.What, "spec.size changed from 3 to 4") {
 		t.Errorf("%s\n%s", f.What, f.Cause)
+	}
+}
+
+// A process may have any name, also one that looks like a format.
+func TestGenerationOfAProcessNamedLikeAFormat(t *testing.T) {
+	for name, play := range map[string]func(c *cluster, s ref){
+		"never handled": func(c *cluster, s ref) {
+			c.spec("kubectl", s, m{"size": 3})
+			done(c, s, 3, "Failed")
+			c.sleep(2 * time.Second)
+			c.spec("kubectl", s, m{"size": 4})
+		},
+		"labelled without work": func(c *cluster, s ref) {
+			c.spec("kubectl", s, m{"size": 3})
+			k := c.begin("op", "update", "", ref{configs, "front-page"})
+			c.spec("kubectl", s, m{"size": 4})
+			k.commit(func(o m) { o["data"] = m{"size": 3} })
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c, s := sized(t)
+			play(c, s)
+			told := c.get(s)["metadata"].(m)["resourceVersion"]
+			if name == "labelled without work" {
+				done(c, s, 4, "Done")
+			}
+			c.quiet(time.Minute)
+			c.rename("op", "op%d")
+			c.analyze(NewObservedGeneration()).only(t, "observed-generation").shows(t, fmt.Sprint("the process is told of version ", told))
+		})
 	}
 }
 
