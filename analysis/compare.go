@@ -163,8 +163,11 @@ func (c *Comparison) findings(before, after []Finding, rename func(string) strin
 	paired := make([]bool, len(before))
 	for i := range after {
 		f := &after[i]
-		j := slices.IndexFunc(before, func(g Finding) bool { return same(&g, f, rename) })
-		if j < 0 {
+		j := 0
+		for j < len(before) && (paired[j] || !same(&before[j], f, rename)) {
+			j++ // each of the baseline's stands for one
+		}
+		if j == len(before) {
 			c.New = append(c.New, *f)
 			continue
 		}

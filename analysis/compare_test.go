@@ -168,6 +168,27 @@ func TestFindingsOfTwoTraces(t *testing.T) {
 	}
 }
 
+// A finding of the baseline stands for one of the trace: a second one that is alike is new.
+func TestEachFindingOfTheBaselineIsPairedOnce(t *testing.T) {
+	finding := func(effect float64) Finding {
+		return Finding{Detector: "churn", Process: "op", Field: "spec", Effect: Effect{Value: effect}}
+	}
+	itself := func(p string) string { return p }
+	var more, fewer, grown Comparison
+	more.findings([]Finding{finding(10)}, []Finding{finding(10), finding(7)}, itself)
+	if len(more.New) != 1 || more.New[0].Effect.Value != 7 || len(more.Gone)+len(more.Worse)+len(more.Better) != 0 {
+		t.Errorf("two after one: %+v", more)
+	}
+	fewer.findings([]Finding{finding(10), finding(7)}, []Finding{finding(10)}, itself)
+	if len(fewer.Gone) != 1 || fewer.Gone[0].Effect.Value != 7 || len(fewer.New)+len(fewer.Worse)+len(fewer.Better) != 0 {
+		t.Errorf("one after two: %+v", fewer)
+	}
+	grown.findings([]Finding{finding(10), finding(2)}, []Finding{finding(10), finding(8)}, itself)
+	if len(grown.Worse) != 1 || grown.Worse[0].Baseline.Value != 2 || len(grown.New)+len(grown.Gone)+len(grown.Better) != 0 {
+		t.Errorf("two after two: %+v", grown)
+	}
+}
+
 func TestBins(t *testing.T) {
 	var steady, bursts bins
 	r := rand.New(rand.NewPCG(5, 6))
