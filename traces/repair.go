@@ -30,37 +30,49 @@ type Repaired struct {
 // manifest states what is lost, which is what was not synced yet. It may be killed itself and begun anew. A trace that
 // is still being written is a *FormatError.
 func Repair(ctx context.Context, dir string) (*Repaired, error) {
-	m, _, err := readManifest(dir)
-	if err != nil {
+	return repairWith(ctx, dir, WriterOptions{RotateAge: -1})
+}
+
+func repairWith(ctx context.Context, dir string, o WriterOptions) (*Repaired, error) {
+	if _, _, err := readManifest(dir); err != nil { // what is no trace is not locked
 		return nil, err
-	}
-	names, err := journals(dir)
-	if err != nil {
-		return nil, err
-	}
-	t, err := Open(dir) // which looks at the files' sizes
-	if err != nil {
-		return nil, err
-	}
-	if err := t.Close(); err != nil {
-		return nil, err
-	}
-	if m.Complete {
-		return &Repaired{Untouched: len(names) == 0}, removeJournals(dir)
 	}
 	lock, err := lockFolder(dir)
 	if err != nil {
 		return nil, err
 	}
-	r := &repair{ctx: ctx, dir: dir, names: names, listed: map[int64]bool{}}
+	r := &repair{ctx: ctx, dir: dir, listed: map[int64]bool{}}
+	m, err := r.look()
+	switch {
+	case err != nil:
+		return nil, errors.Join(err, lock.release())
+	case m.Complete:
+		return &Repaired{Untouched: len(r.names) == 0}, errors.Join(removeJournals(dir), lock.release())
+	}
 	if err := r.prepare(m); err != nil {
 		return nil, errors.Join(err, lock.release())
 	}
-	w, err := newWriter(dir, *m, WriterOptions{RotateAge: -1}, lock)
+	w, err := newWriter(dir, *m, o, lock)
 	if err != nil {
 		return nil, err
 	}
 	return r.replay(w)
+}
+
+// look reads what there is. The folder is locked: before, the writer, or another Repair, may still have been at it.
+func (r *repair) look() (*Manifest, error) {
+	m, _, err := readManifest(r.dir)
+	if err != nil {
+		return nil, err
+	}
+	if r.names, err = journals(r.dir); err != nil {
+		return nil, err
+	}
+	t, err := Open(r.dir) // which looks at the files' sizes
+	if err != nil {
+		return nil, err
+	}
+	return m, t.Close()
 }
 
 type repair struct {

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -181,6 +182,62 @@ func TestRepairBringsAllBack(t *testing.T) {
 	}
 	if left, err := journals(dir); err != nil || len(left) > 0 {
 		t.Errorf("left: %v, %v", left, err)
+	}
+}
+
+// Until it has the folder's lock, whatever it read may be of the past: a writer that is about to end is still one.
+func TestRepairOfATraceThatIsEnding(t *testing.T) {
+	dir, _ := abandoned(t)
+	m, _, err := readManifest(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m.Complete = true
+	if err := writeManifest(dir, m, createFile); err != nil {
+		t.Fatal(err)
+	}
+	lock, err := lockFolder(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Repair(t.Context(), dir); err == nil {
+		t.Error("it takes away the journal of a writer that has not ended")
+	}
+	if left, err := journals(dir); err != nil || len(left) != 1 {
+		t.Errorf("left: %v, %v", left, err)
+	}
+	if err := lock.release(); err != nil {
+		t.Fatal(err)
+	}
+	if done, err := Repair(t.Context(), dir); err != nil || done.Untouched {
+		t.Errorf("%+v, %v", done, err)
+	}
+	if left, err := journals(dir); err != nil || len(left) > 0 {
+		t.Errorf("left: %v, %v", left, err)
+	}
+}
+
+// Of several that repair a trace at once one does it, and the others find it done or under way.
+func TestRepairAtOnce(t *testing.T) {
+	dir, rows := abandoned(t)
+	var all sync.WaitGroup
+	for range 8 {
+		all.Go(func() {
+			var busy *FormatError
+			for {
+				if _, err := Repair(t.Context(), dir); err == nil {
+					return
+				} else if !errors.As(err, &busy) || !strings.Contains(err.Error(), "still being written") {
+					t.Error(err)
+					return
+				}
+			}
+		})
+	}
+	all.Wait()
+	tr := mustOpen(t, dir)
+	if got, losses := readAll(t, tr, Range{}), tr.Manifest().Losses; len(got) != len(rows) || len(losses) != 1 {
+		t.Errorf("%d rows of %d, losses %+v", len(got), len(rows), losses)
 	}
 }
 
