@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -32,7 +33,16 @@ func journalName(n int) string { return fmt.Sprintf("journal-%04d.log", n) }
 
 // journals are the journal's files in a folder, in their order.
 func journals(dir string) ([]string, error) {
-	names, err := filepath.Glob(filepath.Join(dir, "journal-*.log"))
+	entries, err := os.ReadDir(dir) // not Glob, to which a trace's name may be a pattern
+	if err != nil {
+		return nil, err
+	}
+	var names []string
+	for _, e := range entries {
+		if strings.HasPrefix(e.Name(), "journal-") && strings.HasSuffix(e.Name(), ".log") {
+			names = append(names, filepath.Join(dir, e.Name()))
+		}
+	}
 	slices.SortFunc(names, func(a, b string) int { // after 9999 segments a number has five digits
 		if len(a) != len(b) {
 			return len(a) - len(b)
@@ -42,7 +52,7 @@ func journals(dir string) ([]string, error) {
 		}
 		return 1
 	})
-	return names, err
+	return names, nil
 }
 
 // journal is that of a Writer.
