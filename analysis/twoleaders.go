@@ -40,6 +40,7 @@ type lock struct {
 	process           *Process // that wrote itself in, nil unknown
 	renewed, duration int64    // nanoseconds
 	former            map[*Process]*former
+	proven            []*former           // those that went on and have led again since, at most maxProven
 	whose             map[string]*Process // identities
 }
 
@@ -60,7 +61,11 @@ type former struct {
 	places          places
 }
 
-const maxLocks = 256
+// Bounds of what is remembered: locks, and of one lock the times that a leader went on and led again.
+const (
+	maxLocks  = 256
+	maxProven = 64
+)
 
 // Change implements ChangeDetector: who holds which lock.
 func (d *TwoLeaders) Change(_ *Model, c *Change) {
@@ -84,20 +89,26 @@ func (d *TwoLeaders) Change(_ *Model, c *Change) {
 		l.whose[strings.Clone(holder)] = p // only one that writes itself in writes another holder
 	}
 	if holder != l.holder {
-		l.pass(holder, c)
+		l.pass(holder, c, d.MinWrites)
 	}
 	l.renewed, l.duration = renewed, duration
 }
 
-// pass is the lock going from one identity to another.
-func (l *lock) pass(holder string, c *Change) {
+// pass is the lock going from one identity to another. What the next leader did since it lost the lock before remains
+// when it is proven, which takes that many writes.
+func (l *lock) pass(holder string, c *Change, minWrites int64) {
 	p := l.whose[holder]
 	if old := l.process; old != nil && old != p && holder != "" {
 		l.former[old] = &former{
 			process: old, lost: c.Seq, lostTS: c.TS, expired: l.renewed + l.duration, successor: p, theirs: map[string]int64{}, objects: map[Object]float64{},
 		}
 	}
-	delete(l.former, p) // it leads again
+	if f := l.former[p]; f != nil { // it leads again
+		if f.writes >= minWrites && len(l.proven) < maxProven {
+			l.proven = append(l.proven, f)
+		}
+		delete(l.former, p)
+	}
 	if holder != "" {
 		l.holder, l.process = strings.Clone(holder), p
 	}
@@ -195,7 +206,7 @@ func cloneObject(o Object) Object {
 	return Object{strings.Clone(o.Group), strings.Clone(o.Version), strings.Clone(o.Resource), strings.Clone(o.Namespace), strings.Clone(o.Name), strings.Clone(o.UID)}
 }
 
-// Findings implements Detector: one for each process that went on, and lock.
+// Findings implements Detector: one for each lock and time that a process lost it and went on.
 func (d *TwoLeaders) Findings(*Model) ([]Finding, []Note) {
 	var out []Finding
 	keys := make([]*lock, 0, len(d.locks))
@@ -204,13 +215,15 @@ func (d *TwoLeaders) Findings(*Model) ([]Finding, []Note) {
 	}
 	slices.SortFunc(keys, func(a, b *lock) int { return a.object.compare(b.object) })
 	for _, l := range keys {
-		list := make([]*former, 0, len(l.former))
+		list := slices.Clone(l.proven)
 		for _, f := range l.former {
 			if f.writes >= d.MinWrites {
 				list = append(list, f)
 			}
 		}
-		slices.SortFunc(list, func(a, b *former) int { return cmp.Compare(a.process.Name, b.process.Name) })
+		slices.SortFunc(list, func(a, b *former) int {
+			return cmp.Or(cmp.Compare(a.process.Name, b.process.Name), cmp.Compare(a.lost, b.lost))
+		})
 		for _, f := range list {
 			out = append(out, d.finding(l, f))
 		}

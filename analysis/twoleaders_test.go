@@ -1,6 +1,8 @@
 package analysis
 
 import (
+	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -46,6 +48,49 @@ func TestTwoLeaders(t *testing.T) {
 	// Renewed at 1 s for 3 s, taken at 6 s.
 	if !strings.Contains(f.Cause, "ended 2.0 s before b took it") || !strings.Contains(f.Cause, "both write configmaps") {
 		t.Error(f.Cause)
+	}
+}
+
+// That a leader went on is not undone by its leading again, nor by its losing the lease once more.
+func TestTwoLeadersOfWhichTheFirstLeadsAgain(t *testing.T) {
+	c := takeover(t)
+	c.create("a", ref{configs, "two"}, m{})
+	c.sleep(5 * time.Second)
+	lease(c, "a", "id-a", "invoices")
+	c.create("a", ref{configs, "three"}, m{}) // as leader
+	c.sleep(5 * time.Second)
+	lease(c, "b", "id-b", "invoices")
+	c.sleep(time.Second)
+	c.create("a", ref{configs, "four"}, m{})
+	c.quiet(5 * time.Second)
+	var got []string
+	for _, f := range c.analyze(NewTwoLeaders()).Findings {
+		got = append(got, f.Process+": "+f.Objects[0].String())
+	}
+	slices.Sort(got)
+	if want := []string{"a: configmaps shop/four", "a: configmaps shop/two"}; !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+// A lease that goes to and fro without end is remembered within bounds.
+func TestTwoLeadersWithoutEnd(t *testing.T) {
+	c := newCluster(t, "a", "b")
+	for i := range maxProven + 10 {
+		lease(c, "a", "id-a", "invoices")
+		c.sleep(5 * time.Second)
+		lease(c, "b", "id-b", "invoices")
+		c.create("a", ref{configs, fmt.Sprintf("page-%d", i)}, m{})
+		c.sleep(5 * time.Second)
+	}
+	d := NewTwoLeaders()
+	if got := len(c.analyze(d).Findings); got == 0 || got > maxProven+1 {
+		t.Errorf("%d findings", got)
+	}
+	for _, l := range d.locks {
+		if len(l.proven) != maxProven {
+			t.Errorf("%d proven times are remembered", len(l.proven))
+		}
 	}
 }
 
