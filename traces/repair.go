@@ -84,7 +84,8 @@ type repair struct {
 	last   int64 // the latest time of a row
 }
 
-// prepare clears away what no manifest lists, whose rows are in the journal, and learns what is listed.
+// prepare clears away what no manifest lists, and learns what is listed. A whole file's rows are in the journal; without
+// one it is all that there is of them, and stays.
 func (r *repair) prepare(m *Manifest) error {
 	entries, err := os.ReadDir(r.dir)
 	if err != nil {
@@ -92,7 +93,8 @@ func (r *repair) prepare(m *Manifest) error {
 	}
 	for _, e := range entries {
 		listed := slices.ContainsFunc(m.Files, func(f File) bool { return f.Name == e.Name() })
-		if !listed && (strings.HasSuffix(e.Name(), ".parquet") || strings.HasSuffix(e.Name(), ".tmp") && strings.HasPrefix(e.Name(), ".")) {
+		whole := strings.HasSuffix(e.Name(), ".parquet") && len(r.names) > 0
+		if !listed && (whole || strings.HasSuffix(e.Name(), ".tmp") && strings.HasPrefix(e.Name(), ".")) {
 			if err := os.Remove(filepath.Join(r.dir, e.Name())); err != nil {
 				return err
 			}
@@ -123,11 +125,7 @@ func (r *repair) replay(w *Writer) (*Repaired, error) {
 			break
 		}
 	}
-	reason := "the recorder was killed: what it had not synced to its journal is missing"
-	if r.done.Torn > 0 {
-		reason += fmt.Sprintf("; of that, %d bytes were written in part", r.done.Torn)
-	}
-	w.Lose(Loss{Source: "trace", From: nanos(r.last), To: nanos(r.last).Add(time.Second), Count: -1, Reason: reason})
+	w.Lose(r.loss())
 	if err != nil { // the journal stays for another attempt
 		w.seg.failure.CompareAndSwap(nil, &err)
 		return nil, errors.Join(err, w.Close())
@@ -136,6 +134,21 @@ func (r *repair) replay(w *Writer) (*Repaired, error) {
 		return nil, err
 	}
 	return &r.done, removeJournals(r.dir)
+}
+
+// loss is what the kill cost.
+func (r *repair) loss() Loss {
+	l := Loss{Source: "trace", From: nanos(r.last), To: nanos(r.last).Add(time.Second), Count: -1}
+	switch {
+	case len(r.names) == 0: // a row waits for so long until it stands in a file: WriterOptions.RotateAge
+		l.To = nanos(r.last).Add(time.Minute)
+		l.Reason = "the recorder was killed and left no journal: what stood in no finished file is missing"
+	case r.done.Torn > 0:
+		l.Reason = fmt.Sprintf("the recorder was killed: what it had not synced to its journal is missing; of that, %d bytes were written in part", r.done.Torn)
+	default:
+		l.Reason = "the recorder was killed: what it had not synced to its journal is missing"
+	}
+	return l
 }
 
 // segment replays one file of the journal.

@@ -241,6 +241,36 @@ func TestRepairAtOnce(t *testing.T) {
 	}
 }
 
+// Without a journal a file that no manifest lists is all that there is of its rows, and the loss says what it is.
+func TestRepairWithoutAJournal(t *testing.T) {
+	dir, _ := abandoned(t)
+	if err := removeJournals(dir); err != nil {
+		t.Fatal(err)
+	}
+	m, _, err := readManifest(dir)
+	if err != nil || len(m.Files) == 0 {
+		t.Fatalf("%+v, %v", m, err)
+	}
+	content, err := os.ReadFile(filepath.Join(dir, m.Files[0].Name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	stray := filepath.Join(dir, "watch-0099.parquet")
+	if err := os.WriteFile(stray, content, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if done, err := Repair(t.Context(), dir); err != nil || done.Rows != 0 {
+		t.Fatalf("%+v, %v", done, err)
+	}
+	if _, err := os.Stat(stray); err != nil {
+		t.Errorf("rows that stand nowhere else are gone: %v", err)
+	}
+	losses := mustOpen(t, dir).Manifest().Losses
+	if len(losses) != 1 || !strings.Contains(losses[0].Reason, "left no journal") || losses[0].To.Sub(losses[0].From) != time.Minute {
+		t.Errorf("losses %+v", losses)
+	}
+}
+
 // A journal that is cut off or flipped at whatever byte gives what stands before, and says how much was not whole.
 func TestRepairOfATornJournal(t *testing.T) {
 	source, rows := abandoned(t)
