@@ -26,6 +26,7 @@ func Comparison(w io.Writer, c *analysis.Comparison, o Options) error {
 	if o.Width == 0 {
 		o.Width = 100
 	}
+	c = cleaned(c)
 	p := &printer{w: bufio.NewWriter(w), style: style{o.Color}, width: o.Width}
 	p.line(p.bold(c.Looked.Trace) + " against " + p.bold(c.Baseline.Trace))
 	for _, l := range []struct {

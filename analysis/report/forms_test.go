@@ -80,7 +80,7 @@ func TestGitHub(t *testing.T) {
 
 // A trace's texts are obeyed neither by a terminal nor by Markdown.
 func TestHostileTexts(t *testing.T) {
-	const hostile = "\x1b]0;title\x07\x1b[2J\u202e<img src=x onerror=a>[a](b) `c` | d\n::error::e\r# f"
+	const hostile = "https://evil.example.com \x1b]0;title\x07\x1b[2J\u202e<img src=x onerror=a>[a](b) `c` | d\n::error::e\r# f"
 	r := &analysis.Result{
 		Looked: analysis.Looked{Trace: hostile, Processes: []string{hostile}}, Caveats: []string{hostile}, Notes: []analysis.Note{{Detector: hostile, What: hostile}},
 		Findings: []analysis.Finding{{
@@ -94,6 +94,7 @@ func TestHostileTexts(t *testing.T) {
 		"text":     written(t, func(b *bytes.Buffer) error { return Text(b, r, Options{Notes: true}) }),
 		"markdown": written(t, func(b *bytes.Buffer) error { return Markdown(b, r) }),
 		"github":   written(t, func(b *bytes.Buffer) error { return GitHub(b, r) }),
+		"baseline": written(t, func(b *bytes.Buffer) error { return Comparison(b, &analysis.Comparison{New: r.Findings}, Options{}) }),
 	} {
 		if name != "github" && strings.ContainsAny(text, "\x1b\x07\r\u202e") {
 			t.Errorf("%s has control characters: %q", name, text)
@@ -104,9 +105,16 @@ func TestHostileTexts(t *testing.T) {
 			}
 		}
 	}
+	log, err := sarif.FromString(written(t, func(b *bytes.Buffer) error { return SARIF(b, r) }))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if text := *log.Runs[0].Results[0].Message.Text; strings.Contains(text, "[a]") || !strings.Contains(text, `\[a\](b)`) {
+		t.Errorf("a link in SARIF's %q", text)
+	}
 	// Outside code spans, which Markdown does not look into, markup is escaped.
 	text := written(t, func(b *bytes.Buffer) error { return Markdown(b, r) })
-	if !strings.Contains(text, `\<img src=x onerror=a\>\[a\]\(b\)`) {
+	if !strings.Contains(text, `https\:\/\/evil\.example\.com `) {
 		t.Errorf("no escaped markup in %s", text)
 	}
 	for line := range strings.Lines(text) {

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/opreplay/opreplay/analysis"
 )
@@ -85,11 +87,13 @@ func (m *markdown) finding(f *analysis.Finding) {
 
 func capital(s string) string { return strings.ToUpper(s[:1]) + s[1:] }
 
-// escape keeps a text from being markup: CommonMark takes a backslash before any ASCII punctuation.
+// escape keeps a text from being markup: CommonMark takes a backslash before any ASCII punctuation. With all of it
+// escaped no address becomes a link and no mention a mention's form of its own; what a site makes of "@name" after
+// Markdown is its own affair.
 func escape(s string) string {
 	var b strings.Builder
 	for _, r := range flat(s) {
-		if strings.ContainsRune("\\`*_{}[]<>()#+!|~&@$", r) {
+		if r < utf8.RuneSelf && (unicode.IsPunct(r) || unicode.IsSymbol(r)) {
 			b.WriteByte('\\')
 		}
 		b.WriteRune(r)

@@ -76,7 +76,7 @@ func SARIF(w io.Writer, r *analysis.Result) error {
 		}
 		run.Results = append(run.Results, sarifResult{
 			RuleID: f.Detector, RuleIndex: index[f.Detector], Level: string(f.Severity),
-			Message:      sarifText{f.What + ". Cause (" + string(f.Certainty) + "): " + f.Cause + "."},
+			Message:      sarifText{noLinks(f.What + ". Cause (" + string(f.Certainty) + "): " + f.Cause + ".")},
 			Locations:    []sarifLocation{sarifPlace(r, f)},
 			Fingerprints: map[string]string{"opreplay/v1": f.Detector + " " + firstObject(f) + " " + f.Field},
 			Properties:   map[string]string{"id": f.ID, "group": f.Group, "certainty": string(f.Certainty), "reproduce": f.Reproduce},
@@ -85,6 +85,11 @@ func SARIF(w io.Writer, r *analysis.Result) error {
 	e := json.NewEncoder(w)
 	e.SetIndent("", "  ")
 	return e.Encode(sarifLog{"https://json.schemastore.org/sarif-2.1.0.json", "2.1.0", []sarifRun{run}})
+}
+
+// noLinks keeps a plain text message from having links, which SARIF writes [text](url) (3.11.6).
+func noLinks(s string) string {
+	return strings.NewReplacer(`\`, `\\`, "[", `\[`, "]", `\]`).Replace(flat(s))
 }
 
 func sarifPlace(r *analysis.Result, f *analysis.Finding) sarifLocation {

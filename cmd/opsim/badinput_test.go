@@ -20,6 +20,8 @@ func TestBadTraces(t *testing.T) {
 			"why":      {"why", bad.Dir, "pods/shop/web"},
 			"serve":    {"serve", bad.Dir},
 			"export":   {"export", bad.Dir},
+			"report":   {"report", bad.Dir, "--out", filepath.Join(t.TempDir(), "r.html")},
+			"live":     {"report", bad.Dir, "--live"},
 			"replay":   {"replay", bad.Dir, "--operator", "true", "--out", filepath.Join(t.TempDir(), "run.optrace")},
 		} {
 			t.Run(command+"/"+bad.Name, func(t *testing.T) {
@@ -125,7 +127,7 @@ func TestUnclosedTrace(t *testing.T) {
 	if got.Code != 0 || !strings.Contains(got.Stderr, "was not closed in order") {
 		t.Errorf("analyze: code %d, %q", got.Code, got.Stderr)
 	}
-	for _, args := range [][]string{{"explore", dir, "--operator", "true"}, {"export", dir}, {"shrink", dir}} {
+	for _, args := range [][]string{{"explore", dir, "--operator", "true"}, {"export", dir}, {"shrink", dir}, {"why", dir, "seq:1"}, {"report", dir, "--out", filepath.Join(t.TempDir(), "r.html")}} {
 		if got := clitest.Run(t, args...); !strings.Contains(got.Stderr, "was not closed in order") {
 			t.Errorf("%s: code %d, %q", args[0], got.Code, got.Stderr)
 		}

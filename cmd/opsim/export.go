@@ -3,7 +3,9 @@ package main
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -101,8 +103,10 @@ func save(out string, b *bytes.Buffer) error {
 func exportPprof(ctx context.Context, t *traces.Trace, out string, _ *exportFlags) (string, error) {
 	var b bytes.Buffer
 	periods, err := export.Pprof(ctx, t, &b)
-	if err != nil {
+	if errors.Is(err, export.ErrNoSamples) {
 		return "", cli.Usagef("%s: %w", t.Dir(), err)
+	} else if err != nil {
+		return "", err
 	}
 	return fmt.Sprintf("%d samples in %s; see them with\n  go tool pprof -http=: %s", periods, out, out), save(out, &b)
 }
@@ -143,8 +147,10 @@ func exportMetrics(ctx context.Context, t *traces.Trace, out string, _ *exportFl
 
 func exportCSV(ctx context.Context, t *traces.Trace, out string, _ *exportFlags) (string, error) {
 	rows, err := export.CSV(ctx, t, out)
-	if err != nil {
-		return "", cli.Usagef("--out %w", err)
+	if broken, ok := errors.AsType[*fs.PathError](err); ok {
+		return "", cli.Usagef("--out %w", broken)
+	} else if err != nil {
+		return "", err
 	}
 	var list []string
 	for _, table := range traces.Tables() {

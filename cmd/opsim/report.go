@@ -15,6 +15,7 @@ import (
 	"github.com/opreplay/opreplay/analysis"
 	"github.com/opreplay/opreplay/analysis/report/html"
 	"github.com/opreplay/opreplay/internal/cli"
+	"github.com/opreplay/opreplay/sim/serve"
 	"github.com/opreplay/opreplay/traces"
 )
 
@@ -110,10 +111,13 @@ func (f *reportFlags) serve(cmd *cobra.Command, dir string) error {
 	} else if err := trace.Close(); err != nil {
 		return err
 	}
+	if !serve.Loopback(f.listen) {
+		return cli.Usagef("--listen %s: the page asks for no password: name an address of loopback", f.listen)
+	}
 	var lc net.ListenConfig
 	l, err := lc.Listen(cmd.Context(), "tcp", f.listen)
 	if err != nil {
-		return cli.CannotRun(err)
+		return cli.Usagef("--listen: %w", err)
 	}
 	server := &http.Server{Handler: &html.Live{Dir: dir}, ReadHeaderTimeout: 10 * time.Second}
 	go func() {

@@ -8,7 +8,6 @@ import (
 	"github.com/opreplay/opreplay/analysis/causal"
 	"github.com/opreplay/opreplay/analysis/report"
 	"github.com/opreplay/opreplay/internal/cli"
-	"github.com/opreplay/opreplay/traces"
 )
 
 func newWhyCmd() *cobra.Command {
@@ -31,12 +30,11 @@ seq:N stands for the row of that number, as evidence of findings names rows.`,
 			if err != nil {
 				return cli.Usagef("OBJECT %w", err)
 			}
-			trace, err := traces.Open(args[0])
+			trace, err := openTrace(cmd, args[0])
 			if err != nil {
 				return err
 			}
 			defer func() { _ = trace.Close() }()
-			warnUnclosed(cmd, trace)
 			chain, err := causal.Why(cmd.Context(), trace, target)
 			if missing, ok := errors.AsType[*causal.NotFoundError](err); ok {
 				return cli.Usagef("%w; see oprec inspect for what there is", missing)

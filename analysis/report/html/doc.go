@@ -21,5 +21,5 @@
 // # What is left out, and said
 //
 // A page holds at most [MaxEvents] events and [MaxLanes] lanes, those that findings are about first. What is left out
-// is counted in the page.
+// is counted in the page. To make one takes memory for each event and sample of the trace, a few hundred bytes.
 package html

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+
+	"github.com/opreplay/opreplay/traces"
 )
 
 // flame is one box of a flame graph (Gregg, "The Flame Graph", CACM 2016): a function, as wide as the samples in
@@ -34,7 +36,7 @@ func (g *gathered) flame(wanted func(reconcile int64) bool) *flame {
 		at := root
 		for _, id := range []int64{s.StackID, s.KernelStackID} {
 			for _, f := range slices.Backward(g.stacks[id]) {
-				at = at.child(f.Function, fmt.Sprintf("%s:%d", f.File, f.Line))
+				at = at.child(&f)
 				at.Weight += weight
 			}
 		}
@@ -46,13 +48,11 @@ func (g *gathered) flame(wanted func(reconcile int64) bool) *flame {
 	return root
 }
 
-func (f *flame) child(name, where string) *flame {
-	if name == "" {
-		name = "unknown"
-	}
+func (f *flame) child(frame *traces.Frame) *flame {
+	name := cmp.Or(frame.Function, "unknown")
 	c := f.inner[name]
 	if c == nil {
-		c = &flame{Name: name, Where: where}
+		c = &flame{Name: name, Where: fmt.Sprintf("%s:%d", frame.File, frame.Line)}
 		if f.inner == nil {
 			f.inner = map[string]*flame{}
 		}

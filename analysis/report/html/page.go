@@ -128,7 +128,7 @@ func (g *gathered) findingData(f *analysis.Finding) findingData {
 	for _, e := range f.Evidence.Items {
 		d.Marks = append(d.Marks, e.Seq)
 	}
-	if len(g.samples) > 0 {
+	if len(g.samples) > 0 && len(f.Objects) > 0 {
 		d.Flame = g.flame(g.reconcilesOf(f))
 	}
 	return d
