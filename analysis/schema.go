@@ -95,7 +95,7 @@ func (d *SchemaDrift) definition(c *Change) {
 	if !ok || !okToo {
 		return
 	}
-	delete(d.lost, c.State.Name) // judged anew
+	d.mend(c.State.Name, &after)
 	for i := range after.Spec.Versions {
 		v := &after.Spec.Versions[i]
 		old, from := before.version(v.Name), ""
@@ -116,13 +116,33 @@ func (d *SchemaDrift) definition(c *Change) {
 			if _, still := has[path]; still || v.Schema.OpenAPI.property(path) == nil {
 				continue
 			}
+			key := v.Name + " " + path
 			if d.lost[c.State.Name] == nil {
 				d.lost[c.State.Name] = map[string]*lostDefault{}
 			}
+			if d.lost[c.State.Name][key] != nil {
+				continue
+			}
 			l := &lostDefault{definition: c.State.Object, version: v.Name, path: path, value: had[path], from: from, author: c.Author, objects: map[Object]float64{}}
 			l.places.add(c.Author.seq(), c.TS, "the definition loses the default, as version %d", c.RV, 0)
-			d.lost[c.State.Name][v.Name+" "+path] = l
+			d.lost[c.State.Name][key] = l
 		}
+	}
+}
+
+// mend forgets the lost defaults that a definition has again, and those of versions and properties that it has no more.
+// The others stay lost, whatever else is edited.
+func (d *SchemaDrift) mend(name string, after *crdVersions) {
+	for key, l := range d.lost[name] {
+		v := after.version(l.version)
+		if v == nil {
+			delete(d.lost[name], key)
+		} else if p := v.Schema.OpenAPI.property(l.path); p == nil || len(p.Default) > 0 {
+			delete(d.lost[name], key)
+		}
+	}
+	if len(d.lost[name]) == 0 {
+		delete(d.lost, name)
 	}
 }
 

@@ -1,6 +1,7 @@
 package analysis
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -83,6 +84,41 @@ func TestLostDefault(t *testing.T) {
 	f := c.analyze(NewSchemaDrift()).only(t, "schema")
 	if f.Manager != "installer" || f.Field != "spec.class" || f.Objects[0].Name != "back" || f.Total != 1 || !strings.Contains(f.What, `which was "standard" by default`) {
 		t.Errorf("%+v", f)
+	}
+}
+
+// The next edit of a definition, of something else, brings no default back; one that does ends the matter.
+func TestLostDefaultAfterFurtherEdits(t *testing.T) {
+	lost := m{"host": m{"type": "string"}, "class": m{"type": "string"}}
+	for name, x := range map[string]struct {
+		next []m
+		lost bool
+	}{
+		"an edit of something else": {[]m{revision("v1", m{"host": m{"type": "string", "maxLength": 9}, "class": m{"type": "string"}})}, true},
+		"another version is added":  {[]m{revision("v1", lost), revision("v2", lost)}, true},
+		"the default is back":       {[]m{revision("v1", m{"host": m{"type": "string"}, "class": m{"type": "string", "default": "other"}})}, false},
+		"the property is gone":      {[]m{revision("v1", m{"host": m{"type": "string"}})}, false},
+		"the version is gone":       {[]m{revision("v2", lost)}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := newCluster(t, "op")
+			define(c, revision("v1", m{"host": m{"type": "string"}, "class": m{"type": "string", "default": "standard"}}))
+			define(c, revision("v1", lost))
+			at := c.rv
+			c.create("kubectl", ref{sites, "back"}, m{"spec": m{"host": "x"}})
+			define(c, x.next...)
+			c.create("kubectl", ref{sites, "side"}, m{"spec": m{"host": "x"}})
+			c.quiet(2 * time.Second)
+			r := c.analyze(NewSchemaDrift())
+			if !x.lost {
+				r.none(t)
+				return
+			}
+			f := r.only(t, "schema")
+			if f.Field != "spec.class" || f.Total != 2 || !strings.Contains(f.Cause, fmt.Sprintf("changed by installer as version %d", at)) {
+				t.Errorf("%+v", f)
+			}
+		})
 	}
 }
 
