@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"hash/crc32"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -334,7 +335,9 @@ func (j *journal) remove(segment int) error {
 func removeJournals(dir string) error {
 	names, err := journals(dir)
 	for _, name := range names {
-		err = errors.Join(err, os.Remove(name))
+		if gone := os.Remove(name); !errors.Is(gone, fs.ErrNotExist) { // two Repairs may be at it
+			err = errors.Join(err, gone)
+		}
 	}
 	return errors.Join(err, syncFolder(dir))
 }

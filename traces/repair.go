@@ -125,15 +125,27 @@ func (r *repair) replay(w *Writer) (*Repaired, error) {
 			break
 		}
 	}
-	w.Lose(r.loss())
-	if err != nil { // the journal stays for another attempt
-		w.seg.failure.CompareAndSwap(nil, &err)
-		return nil, errors.Join(err, w.Close())
+	if err == nil {
+		err = w.Rotate()
 	}
+	if err != nil {
+		return nil, errors.Join(err, w.abandon())
+	}
+	w.Lose(r.loss())
 	if err := w.Close(); err != nil {
 		return nil, err
 	}
 	return &r.done, removeJournals(r.dir)
+}
+
+// abandon ends the writing as a kill would, for another attempt: what stands in no finished file is in the journal.
+func (w *Writer) abandon() error {
+	close(w.jobs)
+	w.encoding.Wait()
+	for k := range w.seg.open {
+		w.seg.giveUp(k)
+	}
+	return w.lock.release()
 }
 
 // loss is what the kill cost.
@@ -160,9 +172,6 @@ func (r *repair) segment(path string, w *Writer) error {
 	codec := &zstd.Codec{}
 	var tables []journalTable
 	for first := true; len(b) > 0; first = false {
-		if err := r.ctx.Err(); err != nil {
-			return err
-		}
 		payload, n := block(codec, b)
 		if payload == nil {
 			r.done.Torn += int64(len(b))
@@ -175,8 +184,12 @@ func (r *repair) segment(path string, w *Writer) error {
 			}
 			continue
 		}
-		if err := r.rows(payload, tables, w); err != nil {
+		rows, err := unpackRows(payload, tables)
+		if err != nil {
 			return &FormatError{Path: path, Detail: err.Error(), Hint: "was it written by another release?"}
+		}
+		if err := r.append(rows, w); err != nil {
+			return err
 		}
 	}
 	return nil
@@ -202,20 +215,11 @@ func block(codec *zstd.Codec, b []byte) (payload []byte, n int) {
 	return payload, n
 }
 
-func (r *repair) rows(payload []byte, tables []journalTable, w *Writer) error {
-	u := &unpacker{b: payload}
-	for len(u.b) > 0 && u.err == nil {
-		n := u.uvarint()
-		if u.err != nil || n >= uint64(len(tables)) {
-			return errJournalRow
-		}
-		k := kindOf(tables[n].Table)
-		if k < 0 {
-			return fmt.Errorf("rows of a table %s, which this release does not know", tables[n].Table)
-		}
-		row := kinds[k].unpack(u, tables[n].Columns)
-		if u.err != nil {
-			return u.err
+// append appends the rows that no file has.
+func (r *repair) append(rows []Record, w *Writer) error {
+	for _, row := range rows {
+		if err := r.ctx.Err(); err != nil {
+			return err
 		}
 		h := row.Header()
 		if r.listed[h.Seq] {
@@ -227,5 +231,26 @@ func (r *repair) rows(payload []byte, tables []journalTable, w *Writer) error {
 		}
 		r.done.Rows++
 	}
-	return u.err
+	return nil
+}
+
+// unpackRows are the rows of a block.
+func unpackRows(payload []byte, tables []journalTable) (rows []Record, err error) {
+	u := &unpacker{b: payload}
+	for len(u.b) > 0 {
+		n := u.uvarint()
+		if u.err != nil || n >= uint64(len(tables)) {
+			return nil, errJournalRow
+		}
+		k := kindOf(tables[n].Table)
+		if k < 0 {
+			return nil, fmt.Errorf("rows of a table %s, which this release does not know", tables[n].Table)
+		}
+		row := kinds[k].unpack(u, tables[n].Columns)
+		if u.err != nil {
+			return nil, u.err
+		}
+		rows = append(rows, row)
+	}
+	return rows, nil
 }

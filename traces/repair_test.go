@@ -2,6 +2,7 @@ package traces
 
 import (
 	"bufio"
+	"context"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -11,6 +12,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -47,7 +49,7 @@ func writeUntilKilled(dir string) {
 	os.Exit(1)
 }
 
-// killed is a trace whose writer was killed after a time, and how many rows were promised.
+// killed is a trace whose writer was killed a time after it began, and how many rows were promised.
 func killed(t *testing.T, after time.Duration) (dir string, promised int64) {
 	t.Helper()
 	dir = filepath.Join(t.TempDir(), "t.optrace")
@@ -61,8 +63,9 @@ func killed(t *testing.T, after time.Duration) (dir string, promised int64) {
 	if err := child.Start(); err != nil {
 		t.Fatal(err)
 	}
-	time.AfterFunc(after, func() { _ = child.Process.Signal(syscall.SIGKILL) })
+	var began sync.Once // with the first line: by then there is a trace
 	for lines := bufio.NewScanner(out); lines.Scan(); {
+		began.Do(func() { time.AfterFunc(after, func() { _ = child.Process.Signal(syscall.SIGKILL) }) })
 		if n, err := strconv.ParseInt(lines.Text(), 10, 64); err == nil { // the last line may be cut off
 			promised = max(promised, n)
 		}
@@ -78,7 +81,7 @@ func TestRepairAfterSIGKILL(t *testing.T) {
 		t.Run(fmt.Sprint(i, " after ", after), func(t *testing.T) {
 			dir, promised := killed(t, after)
 			if _, err := os.Stat(filepath.Join(dir, ManifestName)); err != nil {
-				t.Skipf("killed before there was a trace: %v", err)
+				t.Fatal(err)
 			}
 			done, err := Repair(t.Context(), dir)
 			if err != nil {
@@ -268,6 +271,63 @@ func TestRepairWithoutAJournal(t *testing.T) {
 	losses := mustOpen(t, dir).Manifest().Losses
 	if len(losses) != 1 || !strings.Contains(losses[0].Reason, "left no journal") || losses[0].To.Sub(losses[0].From) != time.Minute {
 		t.Errorf("losses %+v", losses)
+	}
+}
+
+// endsAfter is a context that ends once it was asked so many times.
+type endsAfter struct {
+	context.Context
+	left atomic.Int64
+}
+
+func (c *endsAfter) Err() error {
+	if c.left.Add(-1) < 0 {
+		return context.Canceled
+	}
+	return nil
+}
+
+// A Repair that is interrupted, or finds no room, leaves the trace to be repaired: nothing is stated to be lost that is
+// not, and no row is there twice.
+func TestRepairBeginsAnew(t *testing.T) {
+	for name, attempt := range map[string]func(dir string, n int64) error{
+		"interrupted": func(dir string, n int64) error {
+			ctx := &endsAfter{Context: t.Context()}
+			ctx.left.Store(n)
+			_, err := Repair(ctx, dir)
+			if err != nil && !errors.Is(err, context.Canceled) {
+				t.Errorf("after %d: %v", n, err)
+			}
+			return err
+		},
+		"no room": func(dir string, n int64) error {
+			var disk smallDisk
+			disk.room.Store(100 * n)
+			_, err := repairWith(t.Context(), dir, WriterOptions{RowGroupRows: 5, RotateBytes: 1 << 10, RotateAge: -1, create: disk.manifestsAlways})
+			var format *FormatError
+			if err != nil && (!errors.Is(err, syscall.ENOSPC) || errors.As(err, &format) || strings.Contains(err.Error(), "\n")) {
+				t.Errorf("with %d bytes: %v", 100*n, err)
+			}
+			return err
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir, rows := abandoned(t)
+			failed := 0
+			for n := int64(1); attempt(dir, n) != nil; n *= 2 {
+				failed++
+			}
+			tr := mustOpen(t, dir)
+			if failed < 5 {
+				t.Errorf("only %d attempts failed", failed)
+			}
+			if got, losses := readAll(t, tr, Range{}), tr.Manifest().Losses; len(got) != len(rows) || len(losses) != 1 {
+				t.Errorf("%d rows of %d, losses %+v", len(got), len(rows), losses)
+			}
+			if problems, err := tr.Verify(t.Context()); err != nil || len(problems) > 0 {
+				t.Errorf("verify: %v, %v", problems, err)
+			}
+		})
 	}
 }
 
