@@ -7,8 +7,9 @@
 //
 // The recording is played once unaltered. From what led to what in that run follow the plans to try (Kind), each of
 // one fault: what may happen between a write and what follows it, and what a watch may show late, or not at all. What
-// cannot matter is left out, and counted by reason. Then come plans of chance, by PCT. Each is run and judged by package
-// trial; alarms with one cause become a Group, whose smallest plan package shrink makes smaller.
+// cannot matter is left out, and counted by reason. Then come plans of chance, in the manner of PCT (Burckhardt et al.,
+// ASPLOS 2010). Each is run and judged by package trial; alarms with one cause become a Group, whose smallest plan package
+// shrink makes smaller.
 //
 // # Repeatable
 //

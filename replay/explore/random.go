@@ -11,21 +11,24 @@ import (
 	"github.com/opreplay/opreplay/sim/fault"
 )
 
-// deepest is the largest depth of a plan of chance: how many orders of steps it takes at the most to show the bugs that it
-// is to find.
+// deepest is one more than the most change points that a plan of chance has. PCT's depth d, how many orders of steps a bug
+// takes, has d-1 of them.
 const deepest = 3
 
 // turn is by how much an actor's steps come later for each actor above it: longer than what an operator takes to react.
 const turn = 200 * time.Millisecond
 
-// random is the n-th plan of chance, by PCT (Burckhardt, Kothari, Musuvathi, Nagarakatte: A Randomized Scheduler with
-// Probabilistic Guarantees of Finding Bugs, ASPLOS 2010, section 2.3). Its actors are what may lag behind each other in a
+// random is the n-th plan of chance, in the manner of PCT (Burckhardt, Kothari, Musuvathi, Nagarakatte: A Randomized Scheduler
+// with Probabilistic Guarantees of Finding Bugs, ASPLOS 2010, section 2.3). Its actors are what may lag behind each other in a
 // real cluster: the watch of each resource, and the calls about each. Each gets a priority of its own, in an order of
-// chance, and at d-1 of the k steps that the unaltered run has, chosen by chance, the actor whose step it is falls below
-// all others. A bug that takes d orders of steps shows with a chance of at least 1/(n·k^(d-1)), for n actors.
+// chance, and is late by a turn for each one above it.
 //
-// An actor with a priority is late by a turn for each one above it; one that falls is late, from that step on, by a turn
-// more than the last. Every third plan has a fault besides.
+// At some steps of the unaltered run, the change points, chosen by chance and none twice, the actor whose step it is falls
+// below all others: that step is late by at least a turn for each actor, and events of the same watch that come during that time
+// wait behind it. Unlike in PCT the actor is in its place again after it, so that the paper's bound of how likely a plan shows
+// a bug does not hold.
+//
+// Every third plan has a fault besides.
 func (l *list) random(n int) trial.Try {
 	rnd := rand.New(rand.NewPCG(l.seed, uint64(n)+1))
 	p := &fault.Plan{Seed: l.seed + uint64(n) + 100}
@@ -38,8 +41,8 @@ func (l *list) random(n int) trial.Try {
 	}
 	last := time.Duration(len(actors)) * turn
 	if steps := l.steps(last); len(steps) > 0 {
-		for range rnd.IntN(deepest) { // d-1
-			p.Faults = append(p.Faults, steps[rnd.IntN(len(steps))])
+		for _, i := range rnd.Perm(len(steps))[:min(rnd.IntN(deepest), len(steps))] {
+			p.Faults = append(p.Faults, steps[i])
 		}
 	}
 	if n%3 == 2 {
@@ -80,7 +83,7 @@ func (l *list) actors() (all []actor) {
 	return all
 }
 
-// steps are the steps of the unaltered run, as the faults by which the actor of each falls below all others there.
+// steps are the steps of the unaltered run, as the faults by which the actor of each falls below all others for that step.
 func (l *list) steps(late time.Duration) (all []fault.Fault) {
 	for _, e := range l.events {
 		all = append(all, &fault.Hold{Watch: e.resource(), Client: operator, From: e.selector(), For: late})

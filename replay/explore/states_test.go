@@ -122,6 +122,9 @@ func TestPlansOfChance(t *testing.T) {
 		}
 		if n%3 != 2 {
 			falls[extra]++
+			if points := faults[len(faults)-extra:]; extra == 2 && points[0].String() == points[1].String() {
+				t.Errorf("plan %d falls twice at one step: %s", n, points[0])
+			}
 		}
 	}
 	for d := range deepest {
