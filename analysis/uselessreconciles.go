@@ -47,8 +47,12 @@ const (
 	newRest // status, or metadata that is neither label nor annotation
 )
 
-// maxClasses bounds the versions whose class is remembered: passes follow their events within seconds.
-const maxClasses = 1 << 14
+// Bounds of what is remembered: versions whose class is known or waited for, since passes follow their events within
+// seconds, and passes of one version.
+const (
+	maxClasses   = 1 << 14
+	maxUnsettled = 64
+)
 
 // effects are the passes of one controller.
 type effects struct {
@@ -144,12 +148,12 @@ func (d *UselessReconciles) Pass(_ *Model, x *Pass) {
 	}
 	e.useless++
 	t := x.Trigger
-	if t.State == nil || t.Type != traces.Modified {
-		return
+	if t.State == nil || t.State.Heartbeat || t.Type != traces.Modified {
+		return // there is no class to come
 	}
 	if k, settled := d.classes[t.RV]; settled {
 		e.saved(k)
-	} else if len(d.waiting) < maxClasses {
+	} else if n := len(d.waiting[t.RV]); n < maxUnsettled && (n > 0 || len(d.waiting) < maxClasses) {
 		d.waiting[t.RV] = append(d.waiting[t.RV], e)
 	}
 }

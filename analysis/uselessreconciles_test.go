@@ -3,6 +3,8 @@ package analysis
 import (
 	"testing"
 	"time"
+
+	"github.com/opreplay/opreplay/traces"
 )
 
 func TestUselessReconciles(t *testing.T) {
@@ -46,4 +48,31 @@ func TestUsefulReconciles(t *testing.T) {
 	}
 	c.quiet(2 * time.Second)
 	c.analyze(NewUselessReconciles()).silent(t)
+}
+
+// Passes wait for the class of their trigger only where one comes, and so many of one version.
+func TestUselessReconcilesWaitWithinBounds(t *testing.T) {
+	for name, x := range map[string]struct {
+		state *State
+		kind  traces.EventType
+		want  int
+	}{
+		"a version that has not settled": {&State{}, traces.Modified, maxUnsettled},
+		"a lease":                        {&State{Heartbeat: true}, traces.Modified, 0},
+		"an object that is new":          {&State{}, traces.Added, 0},
+		"a trigger that is not known":    {nil, traces.Modified, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := NewUselessReconciles()
+			for range 10 * maxUnsettled {
+				d.Pass(nil, &Pass{Row: &traces.Reconcile{Controller: "site", Outcome: "success"}, Process: &Process{Name: "op"}, Trigger: Trigger{Seq: 1, RV: 5, State: x.state, Type: x.kind}})
+			}
+			if n := len(d.waiting[5]); n != x.want {
+				t.Errorf("%d passes wait, want %d", n, x.want)
+			}
+			if e := d.passes["op\x00site"]; e.n != 10*maxUnsettled || e.useless != e.n {
+				t.Errorf("%d of %d passes are useless", e.useless, e.n)
+			}
+		})
+	}
 }
