@@ -1,0 +1,100 @@
+package stats
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// used are the functions of this package that the analysis calls, or that one it calls does.
+func used(t *testing.T) map[string]bool {
+	t.Helper()
+	calls := map[string][]string{} // by function of this package, "" for the analysis
+	for _, pattern := range []string{"*.go", "../*.go"} {
+		files, err := filepath.Glob(pattern)
+		if err != nil || len(files) == 0 {
+			t.Fatalf("%s: %d files, %v", pattern, len(files), err)
+		}
+		for _, name := range files {
+			if strings.HasSuffix(name, "_test.go") {
+				continue
+			}
+			f, err := parser.ParseFile(token.NewFileSet(), name, nil, 0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, d := range f.Decls {
+				caller := ""
+				if fn, ok := d.(*ast.FuncDecl); ok && f.Name.Name == "stats" {
+					caller = fn.Name.Name
+				}
+				ast.Inspect(d, func(n ast.Node) bool {
+					switch x := n.(type) {
+					case *ast.SelectorExpr:
+						if p, ok := x.X.(*ast.Ident); ok && p.Name == "stats" {
+							calls[caller] = append(calls[caller], x.Sel.Name)
+						}
+					case *ast.CallExpr:
+						if id, ok := x.Fun.(*ast.Ident); ok && caller != "" {
+							calls[caller] = append(calls[caller], id.Name)
+						}
+					}
+					return true
+				})
+			}
+		}
+	}
+	out := map[string]bool{}
+	var reach func(string)
+	reach = func(caller string) {
+		for _, name := range calls[caller] {
+			if !out[name] {
+				out[name] = true
+				reach(name)
+			}
+		}
+	}
+	reach("")
+	return out
+}
+
+// The package's comment says which of its functions the analysis does not use.
+func TestDocOfWhatIsNotUsed(t *testing.T) {
+	doc, err := parser.ParseFile(token.NewFileSet(), "doc.go", nil, parser.ParseComments)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, said, found := strings.Cut(doc.Doc.Text(), "uses these yet:")
+	said, _, ended := strings.Cut(said, "They are")
+	if !found || !ended {
+		t.Fatal("doc.go does not say what no detector uses yet")
+	}
+	got := regexp.MustCompile(`\b[A-Z][A-Za-z]+`).FindAllString(said, -1)
+	called := used(t)
+	var want []string
+	files, err := filepath.Glob("*.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range files {
+		f, err := parser.ParseFile(token.NewFileSet(), name, nil, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, d := range f.Decls {
+			if fn, ok := d.(*ast.FuncDecl); ok && fn.Recv == nil && fn.Name.IsExported() && !called[fn.Name.Name] && !strings.HasSuffix(name, "_test.go") {
+				want = append(want, fn.Name.Name)
+			}
+		}
+	}
+	slices.Sort(got)
+	slices.Sort(want)
+	if !slices.Equal(got, want) {
+		t.Errorf("doc.go says that these are not used: %q, it is %q", got, want)
+	}
+}
