@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"math"
+	"slices"
 )
 
 // A row in the journal is the number of its table in the header, then its values in the order of the table's columns:
@@ -33,7 +34,9 @@ func journalHeader() []byte {
 	return text
 }
 
-func (s *spec[T, P]) names() (all []journalColumn) {
+func (s *spec[T, P]) names() []journalColumn { return s.named() }
+
+func (s *spec[T, P]) nameColumns() (all []journalColumn) {
 	for _, c := range s.columns {
 		j := journalColumn{Name: c.name, List: c.list}
 		switch c.at(new(T), 0).(type) {
@@ -186,10 +189,8 @@ func (s *spec[T, P]) unpack(u *unpacker, columns []journalColumn) Record {
 
 // column is the one of that name and type; nil where this build has none.
 func (s *spec[T, P]) column(jc journalColumn) *column[T] {
-	for i := range s.columns {
-		if c := &s.columns[i]; c.name == jc.Name && c.list == jc.List && s.names()[i].Type == jc.Type {
-			return c
-		}
+	if i := slices.Index(s.names(), jc); i >= 0 {
+		return &s.columns[i]
 	}
 	return nil
 }

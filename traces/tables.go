@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"unicode/utf8"
 
 	"github.com/parquet-go/parquet-go"
@@ -43,6 +44,7 @@ type spec[T any, P interface {
 	sorting []string         // columns by which a row group is sorted before seq; nil: by seq alone
 	compare func(a, b *T) int
 	parquet *parquet.Schema
+	named   func() []journalColumn // names, made once: a repair asks for them by the value
 }
 
 func newSpec[T any, P interface {
@@ -55,6 +57,7 @@ func newSpec[T any, P interface {
 		}
 	}
 	s.parquet = parquet.SchemaOf(new(T))
+	s.named = sync.OnceValue(s.nameColumns)
 	return &s
 }
 
