@@ -67,7 +67,7 @@ func (d *RetryStorm) spinning(m *Model, all []*retries) []Finding {
 			Statistics: []Statistic{rate("passes", s.longest-1, float64(s.to-s.from)/1e9)},
 		}
 		var n int64
-		perSecond := 0.0
+		var perSecond float64
 		f.Objects, f.Total, n, perSecond = retried(m, group)
 		f.Effect = Effect{Value: perSecond, Unit: "passes/s in vain", Weight: float64(n) / float64(d.MinPasses)}
 		f.What = fmt.Sprintf("%s reconciles %s over and over: %d passes in %s with neither an event before them nor a write in them",

@@ -275,7 +275,7 @@ func (d *RetryStorm) storm(m *Model, group []*retries) Finding {
 		f.Severity = Error // load without end: a key a second and object
 	}
 	var n int64
-	perSecond := 0.0
+	var perSecond float64
 	f.Objects, f.Total, n, perSecond = retried(m, group)
 	f.Effect = Effect{Value: perSecond, Unit: "failures/s", Weight: float64(n) / float64(d.MinFailures)}
 	f.What = fmt.Sprintf("%s retries %s without backoff: %d failures in %s, every %s: %s",

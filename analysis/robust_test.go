@@ -507,7 +507,7 @@ func TestCutAndTornTraces(t *testing.T) {
 	for _, l := range corpus(t) {
 		rows, manifest := l.rows, l.manifest
 		for round := range 3 {
-			list := rows
+			var list []traces.Record
 			switch round {
 			case 0:
 				list = rows[:r.IntN(len(rows))]

@@ -264,10 +264,9 @@ func (v *variant) gaps(rows []traces.Record) []gap {
 
 // neighbours are other controllers on the cluster, none of which has a fault.
 type neighbours struct {
-	v      *variant
-	free   []gap
-	events int
-	tasks  [6]struct {
+	v     *variant
+	free  []gap
+	tasks [6]struct {
 		generation, rv int64
 		uid            string
 	}

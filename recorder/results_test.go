@@ -50,61 +50,75 @@ func TestResults(t *testing.T) {
 	}{
 		{
 			"a patch", "patch", `{"spec":{"a":2}}`, 200,
-			[]event{{105 * ms, told(traces.Modified, 11, "", `"spec":{"a":2}`)}}, 11, true,
+			[]event{{105 * ms, told(traces.Modified, 11, "", `"spec":{"a":2}`)}},
+			11, true,
 		},
 		{
 			"a patch after an outsider's", "patch", `{"spec":{"a":2}}`, 200,
-			[]event{{104 * ms, told(traces.Modified, 11, "", `"spec":{"a":1,"b":1}`)}, {105 * ms, told(traces.Modified, 12, "", `"spec":{"a":2,"b":1}`)}}, 12, true,
+			[]event{{104 * ms, told(traces.Modified, 11, "", `"spec":{"a":1,"b":1}`)}, {105 * ms, told(traces.Modified, 12, "", `"spec":{"a":2,"b":1}`)}},
+			12, true,
 		},
 		{
 			"a patch before an outsider's", "patch", `{"spec":{"a":2}}`, 200,
-			[]event{{104 * ms, told(traces.Modified, 11, "", `"spec":{"a":2}`)}, {105 * ms, told(traces.Modified, 12, "", `"spec":{"a":2,"b":1}`)}}, 11, true,
+			[]event{{104 * ms, told(traces.Modified, 11, "", `"spec":{"a":2}`)}, {105 * ms, told(traces.Modified, 12, "", `"spec":{"a":2,"b":1}`)}},
+			11, true,
 		},
 		{"a patch that changes nothing", "patch", `{"spec":{"a":1}}`, 200, nil, 10, false},
 		{
 			"a patch that changes nothing, unless the version is its own", "patch", `{"spec":{"a":1}}`, 200,
-			[]event{{105 * ms, told(traces.Modified, 11, "", `"spec":{"a":1,"b":1}`)}}, 0, false,
+			[]event{{105 * ms, told(traces.Modified, 11, "", `"spec":{"a":1,"b":1}`)}},
+			0, false,
 		},
 		{
 			"a patch whose event comes late", "patch", `{"spec":{"a":2}}`, 200,
-			[]event{{ended + resultTime - ms, told(traces.Modified, 11, "", `"spec":{"a":2}`)}}, 11, true,
+			[]event{{ended + resultTime - ms, told(traces.Modified, 11, "", `"spec":{"a":2}`)}},
+			11, true,
 		},
 		{"a patch whose event does not come", "patch", `{"spec":{"a":2}}`, 200, nil, 0, false},
 		{
 			"a patch that takes away", "patch", `{"spec":{"a":null}}`, 200,
-			[]event{{105 * ms, told(traces.Modified, 11, "", `"spec":{}`)}}, 11, true,
+			[]event{{105 * ms, told(traces.Modified, 11, "", `"spec":{}`)}},
+			11, true,
 		},
 		{
 			"a JSON patch", "patch", `[{"op":"test","path":"/spec/a","value":1},{"op":"replace","path":"/spec/a","value":2}]`, 200,
-			[]event{{105 * ms, told(traces.Modified, 11, "", `"spec":{"a":2}`)}}, 11, true,
+			[]event{{105 * ms, told(traces.Modified, 11, "", `"spec":{"a":2}`)}},
+			11, true,
 		},
 		{
 			"an update", "update", `{"metadata":{"name":"a","resourceVersion":"10"},"spec":{"a":2}}`, 200,
-			[]event{{105 * ms, told(traces.Modified, 11, "", `"spec":{"a":2}`)}, {106 * ms, told(traces.Modified, 12, "", `"spec":{"a":2,"b":1}`)}}, 11, true,
+			[]event{{105 * ms, told(traces.Modified, 11, "", `"spec":{"a":2}`)}, {106 * ms, told(traces.Modified, 12, "", `"spec":{"a":2,"b":1}`)}},
+			11, true,
 		},
 		{
 			"an update that changes nothing, and an outsider", "update", `{"metadata":{"name":"a","finalizers":["f"],"resourceVersion":"10"},"spec":{"a":1}}`, 200,
-			[]event{{105 * ms, told(traces.Modified, 11, `"finalizers":["f"]`, `"spec":{"a":1,"b":1}`)}}, 10, false,
+			[]event{{105 * ms, told(traces.Modified, 11, `"finalizers":["f"]`, `"spec":{"a":1,"b":1}`)}},
+			10, false,
 		},
 		{
 			"an update that takes the finalizer away", "update", `{"metadata":{"name":"a","resourceVersion":"10"},"spec":{"a":1}}`, 200,
-			[]event{{105 * ms, told(traces.Modified, 11, "", `"spec":{"a":1}`)}}, 11, true,
+			[]event{{105 * ms, told(traces.Modified, 11, "", `"spec":{"a":1}`)}},
+			11, true,
 		},
 		{
 			"a refused one", "update", `{"metadata":{"resourceVersion":"10"},"spec":{"a":2}}`, 409,
-			[]event{{105 * ms, told(traces.Modified, 11, "", `"spec":{"a":2}`)}}, 0, false,
+			[]event{{105 * ms, told(traces.Modified, 11, "", `"spec":{"a":2}`)}},
+			0, false,
 		},
 		{
 			"a deletion that waits", "delete", "", 200,
-			[]event{{105 * ms, told(traces.Modified, 11, `"deletionTimestamp":"2026-11-30T10:00:00Z"`, "")}, {106 * ms, told(traces.Deleted, 12, `"deletionTimestamp":"2026-11-30T10:00:00Z"`, "")}}, 11, true,
+			[]event{{105 * ms, told(traces.Modified, 11, `"deletionTimestamp":"2026-11-30T10:00:00Z"`, "")}, {106 * ms, told(traces.Deleted, 12, `"deletionTimestamp":"2026-11-30T10:00:00Z"`, "")}},
+			11, true,
 		},
 		{
 			"a creation after a deletion", "create", `{"metadata":{"name":"a"}}`, 201,
-			[]event{{20 * ms, told(traces.Deleted, 11, "", "")}, {105 * ms, told(traces.Added, 12, "", "")}}, 12, true,
+			[]event{{20 * ms, told(traces.Deleted, 11, "", "")}, {105 * ms, told(traces.Added, 12, "", "")}},
+			12, true,
 		},
 		{
 			"a creation with a name of the server's", "create", `{"metadata":{"generateName":"a-"},"spec":{"z":1}}`, 201,
-			[]event{{105 * ms, renamed("a-x", told(traces.Added, 12, `"generateName":"a-"`, `"spec":{"z":2}`))}, {106 * ms, renamed("a-y", told(traces.Added, 13, `"generateName":"a-"`, `"spec":{"z":1}`))}}, 13, true,
+			[]event{{105 * ms, renamed("a-x", told(traces.Added, 12, `"generateName":"a-"`, `"spec":{"z":2}`))}, {106 * ms, renamed("a-y", told(traces.Added, 13, `"generateName":"a-"`, `"spec":{"z":1}`))}},
+			13, true,
 		},
 	} {
 		r := newResults(func(string, string, string) bool { return true })

@@ -171,7 +171,6 @@ type scene struct {
 	g   *Graph
 	seq int64
 	ts  int64
-	rv  int64
 }
 
 func (s *scene) head() traces.Head {

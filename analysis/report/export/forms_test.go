@@ -60,14 +60,13 @@ func TestPerfetto(t *testing.T) {
 	for _, e := range valid.Errors() {
 		t.Error(e)
 	}
-	var file struct {
-		TraceEvents []struct {
-			Name, Ph string
-			Ts, Dur  float64
-			PID, TID int
-			ID       int
-		}
+	type traceEvent struct {
+		Name, Ph string
+		Ts, Dur  float64
+		PID, TID int
+		ID       int
 	}
+	var file struct{ TraceEvents []traceEvent }
 	if err := json.Unmarshal(b.Bytes(), &file); err != nil {
 		t.Fatal(err)
 	}
@@ -83,12 +82,7 @@ func TestPerfetto(t *testing.T) {
 				}
 			}
 		case "s", "f":
-			in := slices.IndexFunc(file.TraceEvents, func(o struct {
-				Name, Ph string
-				Ts, Dur  float64
-				PID, TID int
-				ID       int
-			}) bool {
+			in := slices.IndexFunc(file.TraceEvents, func(o traceEvent) bool {
 				return o.Ph == "X" && o.TID == e.TID && o.Ts <= e.Ts && e.Ts <= o.Ts+o.Dur
 			})
 			if in < 0 {
@@ -220,12 +214,12 @@ func TestCSV(t *testing.T) {
 			}
 		}
 		column := func(name string) string { return cells[1][slices.Index(cells[0], name)] }
-		switch table {
-		case traces.TableReconciles:
+		if table == traces.TableReconciles {
 			if column("start") != "1970-01-01T00:00:00.000004Z" || column("name") != "'=cmd()" || column("goid") != "9" {
 				t.Errorf("the reconcile: %v", cells[1])
 			}
-		case traces.TableStacks:
+		}
+		if table == traces.TableStacks {
 			if want := `[{"Function":"main.f","File":"main.go","Line":7,"Inlined":false}]`; column("frames") != want {
 				t.Errorf("frames %s, want %s", column("frames"), want)
 			}

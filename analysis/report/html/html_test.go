@@ -29,7 +29,8 @@ func dataOf(t *testing.T, page string) *data {
 func TestSameTraceSamePage(t *testing.T) {
 	trace, result := everything(t, 900)
 	o := Options{Reference: trace}
-	if write(t, trace, result, o) != write(t, trace, result, o) {
+	first := write(t, trace, result, o)
+	if write(t, trace, result, o) != first {
 		t.Error("two pages of one trace differ")
 	}
 }

@@ -12,7 +12,7 @@ import (
 
 func get(t *testing.T, l *Live, host, path string) (int, string) {
 	t.Helper()
-	r := httptest.NewRequest(http.MethodGet, "http://"+host+path, nil)
+	r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+host+path, nil)
 	w := httptest.NewRecorder()
 	l.ServeHTTP(w, r)
 	return w.Code, w.Body.String()
