@@ -297,6 +297,28 @@ func TestQuantitiesAreNormalised(t *testing.T) {
 	}
 }
 
+// The document of an API group is the answer to any method, for those who may; but for the aggregator's own group, and for
+// the document of a version.
+func TestGroupDocumentByAnyMethod(t *testing.T) {
+	w := newWorld(t, Options{RBAC: true})
+	_, want := w.do(http.MethodGet, "/apis/apps", "", "")
+	for _, method := range []string{http.MethodPost, http.MethodDelete} {
+		if code, got := w.do(method, "/apis/apps/", jsonType, "{}"); code != http.StatusOK || got != want || !strings.Contains(got, `"APIGroup"`) {
+			t.Errorf("%s: %d, %s", method, code, got)
+		}
+	}
+	if code, text := w.do(http.MethodPost, "/apis/apps", jsonType, "{}", "X-Remote-User", "alice"); code != http.StatusForbidden {
+		t.Errorf("somebody who may not: %d, %s", code, text)
+	}
+	for path, want := range map[string]int{
+		"/apis/apiregistration.k8s.io": http.StatusMethodNotAllowed, "/apis/apps/v1": http.StatusMethodNotAllowed, "/apis/nothing.example.com": http.StatusNotFound,
+	} {
+		if code, text := w.do(http.MethodPost, path, jsonType, "{}"); code != want {
+			t.Errorf("%s: %d, want %d: %s", path, code, want, text)
+		}
+	}
+}
+
 func TestDiscovery(t *testing.T) {
 	w := newWorld(t, Options{})
 	w.addWidgets()

@@ -3,6 +3,7 @@ package apiserver
 import (
 	"encoding/json"
 	"net/http"
+	"strings"
 
 	apidiscoveryv2 "k8s.io/api/apidiscovery/v2"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -10,6 +11,7 @@ import (
 	"k8s.io/apiserver/pkg/endpoints/discovery/aggregated"
 	"k8s.io/apiserver/pkg/endpoints/handlers/negotiation"
 	"k8s.io/apiserver/pkg/endpoints/handlers/responsewriters"
+	"k8s.io/kube-aggregator/pkg/apis/apiregistration"
 	"k8s.io/kubernetes/pkg/api/legacyscheme"
 )
 
@@ -50,6 +52,21 @@ func (s *Server) groupList(h http.Handler) http.Handler {
 			r.Method = http.MethodGet // kube-aggregator does not look at it
 		}
 		answer.ServeHTTP(w, r)
+	})
+}
+
+// groupByAnyMethod has the document of one group answered whatever a request's method is: kube-aggregator, which gives it
+// in a real cluster, does not look at it (k8s.io/kube-aggregator/pkg/apiserver.apiGroupHandler). Its own group is
+// served by go-restful there too, which does.
+func groupByAnyMethod(h http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		group, ok := strings.CutPrefix(r.URL.Path, "/apis/")
+		group = strings.TrimSuffix(group, "/")
+		if ok && group != "" && !strings.Contains(group, "/") && group != apiregistration.GroupName && r.Method != http.MethodGet {
+			r = r.Clone(r.Context())
+			r.Method = http.MethodGet
+		}
+		h.ServeHTTP(w, r)
 	})
 }
 

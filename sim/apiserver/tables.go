@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apiserver/pkg/endpoints/handlers"
 	genericregistry "k8s.io/apiserver/pkg/registry/generic/registry"
 	"k8s.io/apiserver/pkg/registry/rest"
 )
@@ -175,12 +176,16 @@ func ageTables(storage rest.Storage, now func() time.Time) {
 		if !ok || *s == nil {
 			continue
 		}
-		switch (*s).TableConvertor.(type) {
-		case nil, agedTables:
-		default:
-			if reflect.TypeOf((*s).TableConvertor) != plainTables {
-				(*s).TableConvertor = agedTables{(*s).TableConvertor, now}
-			}
+		ageConvertor(&(*s).TableConvertor, now)
+	}
+}
+
+func ageConvertor(c *rest.TableConvertor, now func() time.Time) {
+	switch (*c).(type) {
+	case nil, agedTables:
+	default:
+		if reflect.TypeOf(*c) != plainTables {
+			*c = agedTables{*c, now}
 		}
 	}
 }
@@ -188,8 +193,8 @@ func ageTables(storage rest.Storage, now func() time.Time) {
 // plainTables show when an object was created, and no ages.
 var plainTables = reflect.TypeOf(rest.NewDefaultTableConvertor(schema.GroupResource{}))
 
-// ageCustomTables does so for the registries of the custom resource that a request for a table is about. The handler
-// makes them when they are needed and shows them to nobody.
+// ageCustomTables does so for the registries, and the scales, of the custom resource that a request for a table is about. The
+// handler makes them when they are needed and shows them to nobody.
 func (c *customs) ageCustomTables(r *http.Request, group string, path []string) {
 	if c.now == nil || !strings.Contains(r.Header.Get("Accept"), "as=Table") {
 		return
@@ -215,6 +220,10 @@ func (c *customs) ageCustomTables(r *http.Request, group string, path []string) 
 	versions := *hidden(info.Elem().FieldByName("storages")).(*map[string]customresource.CustomResourceStorage)
 	for _, v := range versions {
 		ageTables(v.CustomResource, c.now)
+	}
+	scales := *hidden(info.Elem().FieldByName("scaleRequestScopes")).(*map[string]*handlers.RequestScope)
+	for _, scope := range scales {
+		ageConvertor(&scope.TableConvertor, c.now)
 	}
 }
 

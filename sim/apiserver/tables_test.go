@@ -42,7 +42,7 @@ func TestAgesAreTheWorlds(t *testing.T) {
     subresources:
 `
 	w.post(crdPath, asJSON(t, strings.NewReplacer("    subresources:\n", columns, "  versions:\n", "  versions:\n"+v2Version).Replace(widgetCRD)))
-	w.post(widgetPath, widget("a", ""))
+	w.post(widgetPath, widget("a", `,"spec":{}`))
 	due := DefaultTime.Add(time.Minute).Format(time.RFC3339)
 	w.must(http.StatusOK, http.MethodPatch, widgetPath+"/a/status", mergePatch, `{"status":{"phase":"`+due+`"}}`)
 	w.addConfigMap("a")
@@ -60,6 +60,7 @@ func TestAgesAreTheWorlds(t *testing.T) {
 		crdPath:                                       {"Created At": DefaultTime.Format(time.RFC3339)},
 		widgetPath:                                    {"Age": "100s", "Due": "40s", "Text": due},
 		widgetPath + "/a":                             {"Age": "100s", "Due": "40s", "Text": due},
+		widgetPath + "/a/scale":                       {"Age": "100s"},
 		"/apis/example.com/v2/widgets":                {"Age": "100s"},
 	} {
 		got, object := row(w, path)

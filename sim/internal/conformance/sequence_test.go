@@ -119,6 +119,8 @@ func TestWhatDiffers(t *testing.T) {
 		"managers in another order":    {[]string{meta(`"managedFields":[{"manager":"a"},{"manager":"b"}]`)}, []string{meta(`"managedFields":[{"manager":"b"},{"manager":"a"}]`)}, ""},
 		"another manager":              {[]string{meta(`"managedFields":[{"manager":"a"}]`)}, []string{meta(`"managedFields":[{"manager":"c"}]`)}, `1 body.metadata.managedFields[0].manager: real "a", ours "c"`},
 		"other addresses":              {[]string{`{"clusterIP":"10.0.0.7"}`}, []string{`{"clusterIP":"10.0.0.9"}`}, ""},
+		"other keys":                   {[]string{`{"keys":[{"kty":"RSA","n":"1"}]}`}, []string{`{"keys":[{"kty":"EC","x":"2"}]}`}, ""},
+		"a key more":                   {[]string{`{"keys":[{"kty":"RSA"}]}`}, []string{`{"keys":[{"kty":"RSA"},{"kty":"RSA"}]}`}, `1 body.keys: real ["<key>"], ours ["<key>","<key>"]`},
 		"no JSON":                      {[]string{`<x>`}, []string{`<y>`}, `1 text: real "<x>", ours "<y>"`},
 	} {
 		t.Run(name, func(t *testing.T) {
