@@ -21,7 +21,6 @@ import (
 	"github.com/opreplay/opreplay/replay"
 	"github.com/opreplay/opreplay/sim/apiserver"
 	"github.com/opreplay/opreplay/sim/serve"
-	"github.com/opreplay/opreplay/traces"
 )
 
 // serveFlags are the flags of opsim serve.
@@ -103,7 +102,7 @@ func (f *serveFlags) run(cmd *cobra.Command, args []string) error {
 
 // read reads the trace's cluster.
 func (f *serveFlags) read(cmd *cobra.Command, dir string) (*replay.Past, string, error) {
-	trace, err := traces.Open(dir)
+	trace, err := openTrace(cmd, dir)
 	if err != nil {
 		return nil, "", err
 	}
