@@ -16,7 +16,7 @@ type sources struct{ o Options }
 var (
 	lostDesc = prometheus.NewDesc("oprec_lost_total", "What is known to be missing from the trace, by its source: rows, or notes where it is not known how many.",
 		[]string{"source"}, nil)
-	rateDesc = prometheus.NewDesc("ebpf_loop_stack_rate", "Equal reads per second, from one stack, of the hottest loop of a process; 0 where there is none.",
+	rateDesc = prometheus.NewDesc("ebpf_loop_stack_rate", "Equal reads per second, from one stack, of the hottest loop of a process; no series where there is none.",
 		[]string{"process"}, nil)
 	persistDesc = prometheus.NewDesc("ebpf_loop_persist_seconds", "For how long the longest of a process's loops of reads has been hot.",
 		[]string{"process"}, nil)
