@@ -1,7 +1,10 @@
 package recorder
 
 import (
+	"bufio"
+	"fmt"
 	"os"
+	"os/exec"
 	"strings"
 	"testing"
 )
@@ -64,5 +67,39 @@ func TestProcessOfOurOwn(t *testing.T) {
 	}
 	if got := statFields([]byte("7 (a) (b) S 1 2")); len(got) != 3 || got[0] != "S" {
 		t.Errorf("%q", got)
+	}
+}
+
+// A process that was chosen by its name is not looked at once it has become another program.
+func TestInstancesThatBecomeAnotherProgram(t *testing.T) {
+	cmd := exec.Command("/bin/sh", "-c", "echo; read -r go; exec cat")
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _, _ = in.Close(), cmd.Wait() })
+	lines := bufio.NewScanner(out)
+	lines.Scan()
+	var notes []string
+	o := &Options{Note: func(format string, args ...any) { notes = append(notes, fmt.Sprintf(format, args...)) }, Choice: Choice{Comm: "sh"}}
+	f := newFinder(&session{o: o}, &profiler{instances: map[int]*instance{}}, o.Choice.rule(nil))
+	pid := cmd.Process.Pid
+	f.judge(pid)
+	if len(notes) != 1 || !strings.Contains(notes[0], "no Go program") {
+		t.Fatalf("of the shell: %q", notes)
+	}
+	if _, err := in.Write([]byte("go\nit is cat that says this\n")); err != nil {
+		t.Fatal(err)
+	}
+	lines.Scan()
+	if f.judge(pid); len(notes) != 1 || f.known[pid].chosen {
+		t.Errorf("of what it became: %q", notes[1:])
 	}
 }

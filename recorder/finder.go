@@ -138,6 +138,9 @@ func (f *finder) judge(pid int) (followed bool) {
 	if err != nil || isRuntime(pid, path) {
 		return false
 	}
+	if c.chosen = f.rule(pid); !c.chosen { // it may have become another program since
+		return false
+	}
 	c.exe = exe
 	return f.follow(pid, filepath.Base(path))
 }
@@ -152,7 +155,7 @@ func (f *finder) follow(pid int, program string) bool {
 	name := f.p.free(program)
 	i, err := f.p.follow(pid, name)
 	switch {
-	case errors.Is(err, os.ErrNotExist): // it is gone
+	case errors.Is(err, os.ErrNotExist), errors.Is(err, os.ErrProcessDone): // it is gone
 		return false
 	case errors.Is(err, symbols.ErrNotGo):
 		if program != "pause" { // which every pod has
