@@ -36,10 +36,17 @@ func listenError(err error) error {
 	return err
 }
 
+// watched is the profiler so far, whose joiner is set; nil where there is none. The server asks from the beginning on.
+func (s *session) watched() *profiler {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.profiler
+}
+
 // processOf is what the process PID is called in the trace.
 func (s *session) processOf(pid int) string {
-	if j := s.join; j != nil {
-		return j.processOf(pid)
+	if p := s.watched(); p != nil {
+		return p.j.processOf(pid)
 	}
 	return ""
 }
@@ -49,13 +56,14 @@ func (s *session) lostNow() map[string]int64 {
 	all := map[string]int64{}
 	s.mu.Lock()
 	maps.Copy(all, s.losses)
+	tap := s.tap
 	s.mu.Unlock()
-	if s.tap != nil {
-		for _, l := range s.tap.Losses() {
+	if tap != nil {
+		for _, l := range tap.Losses() {
 			all[l.Source] += atLeast(l)
 		}
 	}
-	if p := s.profiler; p != nil {
+	if p := s.watched(); p != nil {
 		p.lostNow(all)
 	}
 	return all
@@ -84,7 +92,7 @@ func (p *profiler) lostNow(all map[string]int64) {
 
 // loops are the loops of reads that are hot now.
 func (s *session) loops() (all []live.Loop) {
-	p := s.profiler
+	p := s.watched()
 	if p == nil || p.events == nil {
 		return nil
 	}

@@ -180,10 +180,11 @@ func (p *profiler) finish(s *session) error {
 	p.watch() // whoever has ended by now has its end
 	p.restOfKernel(p.j.addKernel)
 	p.j.close()
+	err := s.server.Close() // it asks the profiler, and would count what is lost twice
 	for _, l := range p.losses() {
 		s.lose(l)
 	}
-	return p.release()
+	return errors.Join(err, p.release())
 }
 
 // release takes the probes out again.
@@ -305,6 +306,8 @@ func (s *session) profile(p *profiler, process string, o joinOptions) {
 	o.queries, o.redact = p.first != nil && p.first.known, s.redact
 	o.processes = p.name
 	p.j = newJoiner(s, process, p, o)
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	s.join, s.profiler = p.j, p
 }
 

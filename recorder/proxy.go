@@ -85,9 +85,12 @@ func (s *session) openDoor(listen, kubeconfig, name string, open bool) (*door, e
 	if name != "" {
 		o.Process = func(*http.Request) string { return name }
 	}
-	s.tap = apicall.New(s, o)
+	tap := apicall.New(s, o)
+	s.mu.Lock()
+	s.tap = tap
+	s.mu.Unlock()
 	var err error
-	if d.gateway, err = openGateway(s.cluster, listen, token, s.tap); err != nil {
+	if d.gateway, err = openGateway(s.cluster, listen, token, tap); err != nil {
 		d.remove()
 		return nil, err
 	}

@@ -24,8 +24,7 @@ type session struct {
 	cluster *cluster
 	w       *traces.Writer
 	redact  apicall.Redactor
-	tap     *apicall.Tap // nil without a proxy
-	join    *joiner      // nil where nothing is seen from the kernel
+	join    *joiner      // nil where nothing is seen from the kernel; set before any source begins
 	last    atomic.Int64 // the highest Seq given, where there is a joiner: it gives them ahead of rows
 	// ctx ends with the caller's, with the duration, or with a trace that takes no more.
 	ctx    context.Context
@@ -43,14 +42,15 @@ type session struct {
 
 	capturing atomic.Pointer[capture] // nil until the first lists are asked for
 
-	profiler *profiler     // nil where nothing is seen from the kernel
-	metrics  *live.Metrics // nil where nobody wants any
-	server   *live.Server
+	metrics *live.Metrics // nil where nobody wants any
+	server  *live.Server
 
-	mu      sync.Mutex
-	clients map[string]*client       // by process
-	losses  map[string]int64         // by source
-	known   func() []traces.Operator // processes that the recorder knows more of than their calls; nil for none
+	mu       sync.Mutex               // all below
+	tap      *apicall.Tap             // nil without a proxy
+	profiler *profiler                // nil where nothing is seen from the kernel
+	clients  map[string]*client       // by process
+	losses   map[string]int64         // by source
+	known    func() []traces.Operator // processes that the recorder knows more of than their calls; nil for none
 }
 
 // client is what the calls of a process have in common.
@@ -260,7 +260,7 @@ func (s *session) finish(err error) (*Result, error) {
 	s.cancel(nil)
 	s.stop()
 	err = errors.Join(err, s.server.Close())
-	if s.tap != nil {
+	if s.tap != nil { // which nobody sets any more
 		for _, l := range s.tap.Losses() {
 			s.lose(l)
 		}

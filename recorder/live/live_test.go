@@ -12,6 +12,8 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -273,5 +275,44 @@ func TestAlerts(t *testing.T) {
 		if out, err := cmd.CombinedOutput(); err != nil {
 			t.Errorf("promtool %s: %v\n%s", strings.Join(args, " "), err, out)
 		}
+	}
+}
+
+// Who closes the server may take away what a scrape asks: none is under way any more.
+func TestCloseWaitsForScrapes(t *testing.T) {
+	asked, closing := make(chan struct{}), make(chan struct{})
+	var answered atomic.Bool
+	m := New(Options{Lost: func() map[string]int64 {
+		close(asked)
+		select {
+		case <-closing:
+			answered.Store(true)
+		case <-t.Context().Done():
+		}
+		return nil
+	}})
+	s, err := m.Serve("127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.server.RegisterOnShutdown(sync.OnceFunc(func() { close(closing) }))
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, s.URL, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	scraped := make(chan struct{})
+	go func() {
+		defer close(scraped)
+		if answer, err := http.DefaultClient.Do(r); err == nil {
+			_ = answer.Body.Close()
+		}
+	}()
+	<-asked
+	if err := s.Close(); err != nil || !answered.Load() {
+		t.Errorf("a scrape is under way still; %v", err)
+	}
+	<-scraped
+	if err := s.Close(); err != nil {
+		t.Errorf("once more: %v", err)
 	}
 }

@@ -39,9 +39,14 @@ func (m *Metrics) Serve(address string) (*Server, error) {
 	return s, nil
 }
 
-// Close ends the serving.
+// Close ends the serving, and waits a little for scrapes that are under way. It may be called again.
 func (s *Server) Close() error {
 	if s == nil {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	if err := s.server.Shutdown(ctx); err == nil {
 		return nil
 	}
 	return s.server.Close()
