@@ -1,20 +1,17 @@
 package bpf
 
 import (
-	"bytes"
 	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
-	"strconv"
-	"strings"
 	"sync"
 	"time"
 
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/link"
+	"github.com/prometheus/procfs"
 
 	"github.com/opreplay/opreplay/bpf/internal/ring"
 	"github.com/opreplay/opreplay/bpf/symbols"
@@ -87,20 +84,14 @@ func (p *Processes) Follow(pid int) (known bool, err error) {
 
 // descendants are the children of a process, theirs, and so on.
 func descendants(pid int) (all []int) {
-	folders, err := filepath.Glob("/proc/[0-9]*")
+	processes, err := procfs.AllProcs()
 	if err != nil {
-		return nil // a pattern that is right
+		return nil // no /proc, and so no process to follow either
 	}
 	children := map[int][]int{}
-	for _, folder := range folders {
-		child, err := strconv.Atoi(filepath.Base(folder))
-		if err != nil {
-			continue
-		}
-		if stat := statOf(child); len(stat) > 1 {
-			if parent, err := strconv.Atoi(stat[1]); err == nil {
-				children[parent] = append(children[parent], child)
-			}
+	for _, child := range processes {
+		if stat, err := child.Stat(); err == nil {
+			children[stat.PPID] = append(children[stat.PPID], child.PID)
 		}
 	}
 	for next := children[pid]; len(next) > 0; next = next[1:] {
@@ -125,19 +116,14 @@ func (p *Processes) put(pid int, flags ebpf.MapUpdateFlags) (known bool, err err
 	return known, nil
 }
 
-// statOf is what the kernel says of a process, from its state on (proc_pid_stat(5)); nil of none.
-func statOf(pid int) []string {
-	b, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
-	if err != nil {
-		return nil
-	}
-	return strings.Fields(string(b[bytes.LastIndexByte(b, ')')+1:])) // behind the name, which may hold anything
-}
-
 // alive says whether a process has not ended: one that only its parent has not heard of yet has.
 func alive(pid int) bool {
-	stat := statOf(pid)
-	return len(stat) > 0 && stat[0] != "Z" && stat[0] != "X"
+	process, err := procfs.NewProc(pid)
+	if err != nil {
+		return false
+	}
+	stat, err := process.Stat()
+	return err == nil && stat.State != "Z" && stat.State != "X"
 }
 
 // Unfollow ends what Follow began. The end of a process does so too.

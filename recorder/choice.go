@@ -181,16 +181,6 @@ func inPod(group, uid string) bool {
 	return false
 }
 
-// statFields are the fields of a process's stat from the third on: the second, a name in parentheses, may hold
-// anything.
-func statFields(text []byte) []string {
-	i := bytes.LastIndexByte(text, ')')
-	if i < 0 {
-		return nil
-	}
-	return strings.Fields(string(text[i+1:]))
-}
-
 // check refuses what can't be looked at.
 func (o *Options) check() error {
 	if err := o.Choice.check(); err != nil {

@@ -30,7 +30,7 @@ type finder struct {
 
 // candidate is a process that is there.
 type candidate struct {
-	started string
+	started uint64    // in ticks
 	until   time.Time // when its name and cgroup are what they will be: it begins as a copy of its parent
 	chosen  bool
 	exe     os.FileInfo // that it was last judged by
@@ -200,15 +200,14 @@ func (f *finder) describe(i *instance) {
 // the machine was started.
 func beginningOf(pid int) (time.Time, bool) {
 	ticks, ok := startOf(pid)
-	n, err := strconv.ParseInt(ticks, 10, 64)
-	if !ok || err != nil {
+	if !ok {
 		return time.Time{}, false
 	}
 	up, err := uptime()
 	if err != nil {
 		return time.Time{}, false
 	}
-	return time.Now().Add(time.Duration(n)*10*time.Millisecond - up), true
+	return time.Now().Add(time.Duration(ticks)*10*time.Millisecond - up), true
 }
 
 // uptime is how long the machine has run (proc_uptime(5)).

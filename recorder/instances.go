@@ -9,6 +9,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/prometheus/procfs"
+
 	"github.com/opreplay/opreplay/bpf"
 	"github.com/opreplay/opreplay/bpf/probes"
 	"github.com/opreplay/opreplay/bpf/symbols"
@@ -85,7 +87,7 @@ func (g *program) release() error {
 // instance is one process that is looked at.
 type instance struct {
 	pid     int
-	started string // when, by the kernel's clock: numbers of processes are given again
+	started uint64 // when, by the kernel's clock: numbers of processes are given again
 	name    string // in the trace
 	program *program
 	code    *symbols.Process
@@ -124,18 +126,15 @@ func (i *instance) alive() bool {
 	return err != nil || os.SameFile(exe, i.program.file)
 }
 
-// startOf is when a process began, in the kernel's ticks, as text: proc_pid_stat(5), field 22. It is not ok when
-// there is no such process, or only its remains that its parent has not looked at.
-func startOf(pid int) (ticks string, ok bool) {
-	text, err := os.ReadFile(procOf(pid, "stat"))
+// startOf is when a process began, in the kernel's ticks since the machine was started: proc_pid_stat(5), field 22. It
+// is not ok when there is no such process, or only its remains that its parent has not looked at.
+func startOf(pid int) (ticks uint64, ok bool) {
+	process, err := procfs.NewProc(pid)
 	if err != nil {
-		return "", false
+		return 0, false
 	}
-	fields := statFields(text)
-	if len(fields) < 20 || fields[0] == "Z" || fields[0] == "X" {
-		return "", false
-	}
-	return fields[19], true
+	stat, err := process.Stat()
+	return stat.Starttime, err == nil && stat.State != "Z" && stat.State != "X"
 }
 
 // follow looks at the process PID, called NAME in the trace, from now on.
