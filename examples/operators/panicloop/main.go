@@ -2,7 +2,8 @@
 // on the Cluster that it stands before.
 //
 // Its fault: it takes it that the Cluster is there. When a Cluster is deleted and a Pooler stays, it panics on that
-// Pooler, is recovered, and panics again on each retry. With --fixed a missing Cluster is a state of the Pooler.
+// Pooler, is recovered, and panics again on each retry. With --fixed a missing Cluster is a state of the Pooler, whose
+// settings let nobody through then, whether the Cluster has gone or never was there.
 package main
 
 import (
@@ -50,16 +51,21 @@ func (r *PoolerReconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctr
 		return ctrl.Result{}, err
 	}
 	if cluster == nil && r.Fixed {
-		return ctrl.Result{}, r.report(ctx, pooler, "WaitingForCluster")
+		return r.setUp(ctx, pooler, "0", "WaitingForCluster")
 	}
+	return r.setUp(ctx, pooler, limit(cluster), "Ready")
+}
+
+// setUp writes the pooler's settings, and says how far it is.
+func (r *PoolerReconciler) setUp(ctx context.Context, pooler *Pooler, connections, phase string) (ctrl.Result, error) {
 	settings := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: pooler.Namespace, Name: pooler.Name + "-settings"}}
 	if _, err := controllerutil.CreateOrUpdate(ctx, r.Client, settings, func() error {
-		settings.Data = map[string]string{"connections": limit(cluster), "mode": pooler.Spec.Mode}
+		settings.Data = map[string]string{"connections": connections, "mode": pooler.Spec.Mode}
 		return controllerutil.SetControllerReference(pooler, settings, r.Scheme())
 	}); err != nil {
 		return ctrl.Result{}, fmt.Errorf("write settings: %w", err)
 	}
-	return ctrl.Result{}, r.report(ctx, pooler, "Ready")
+	return ctrl.Result{}, r.report(ctx, pooler, phase)
 }
 
 // limit is how many connections the cluster takes.

@@ -3,7 +3,8 @@
 //
 // Its fault: it waits in line. The reconcile of an Export asks every half second whether the worker is done with it, and
 // there is one reconcile at a time: one slow export keeps all others waiting. With --fixed it returns, and the
-// ConfigMap's event wakes it.
+// ConfigMap's event wakes it; the ConfigMap says which generation of the Export it was made for, so that the task is not
+// given out again when the cache shows an older one.
 package main
 
 import (
@@ -12,6 +13,7 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"strconv"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -49,13 +51,23 @@ func (r *ExportReconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctr
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
 	task := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: export.Namespace, Name: export.Name + "-task"}}
+	old := false // what is shown of the export is
 	if _, err := controllerutil.CreateOrUpdate(ctx, r.Client, task, func() error {
+		if old = r.Fixed && madeFor(task) > export.Generation; old {
+			return nil
+		}
+		if r.Fixed {
+			metav1.SetMetaDataAnnotation(&task.ObjectMeta, generation, strconv.FormatInt(export.Generation, 10))
+		}
 		if task.Data["table"] != export.Spec.Table {
 			task.Data = map[string]string{"table": export.Spec.Table}
 		}
 		return controllerutil.SetControllerReference(export, task, r.Scheme())
 	}); err != nil {
 		return ctrl.Result{}, fmt.Errorf("give out the task: %w", err)
+	}
+	if old {
+		return ctrl.Result{}, nil // the newer one is an event
 	}
 	if done(task) {
 		return ctrl.Result{}, r.report(ctx, export, "Done")
@@ -70,6 +82,15 @@ func (r *ExportReconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctr
 		return ctrl.Result{}, fmt.Errorf("wait for the worker: %w", err)
 	}
 	return ctrl.Result{}, r.report(ctx, export, "Done")
+}
+
+// generation is the annotation of a task that says which generation of the export it was made for.
+const generation = "jobs.example.com/generation"
+
+// madeFor is the generation of the export that a task was made for; 0 if it does not say.
+func madeFor(task *corev1.ConfigMap) int64 {
+	n, _ := strconv.ParseInt(task.Annotations[generation], 10, 64)
+	return n
 }
 
 // done is whether the worker has said so.
