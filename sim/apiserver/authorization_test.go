@@ -41,6 +41,24 @@ func TestRBAC(t *testing.T) {
 	w.refused(http.StatusForbidden, forbidden, "GET", configMapPath, "", "", alice...)
 }
 
+// What the server says of its two halves as one is said to those who may see it.
+func TestDiscoveryIsAuthorized(t *testing.T) {
+	w := newWorld(t, Options{RBAC: true})
+	alice := []string{"X-Remote-User", "alice"} // who is authenticated
+	nobody := []string{"X-Remote-User", "system:anonymous", "X-Remote-Group", "system:unauthenticated"}
+	for _, path := range []string{"/apis", "/apis/", "/apis/apps", "/openapi/v2", "/openapi/v3"} {
+		if code, text := w.do("GET", path, "", "", alice...); code != http.StatusOK {
+			t.Errorf("GET %s: %d %s", path, code, text)
+		}
+		w.refused(http.StatusForbidden, `User \"system:anonymous\" cannot get path`, "GET", path, "", "", nobody...)
+		// What is answered whatever the method is, is asked for with one.
+		w.refused(http.StatusForbidden, `User \"alice\" cannot post path`, "POST", path, jsonType, "{}", alice...)
+	}
+	if code, text := w.do("GET", "/version", "", "", nobody...); code != http.StatusOK {
+		t.Errorf("GET /version: %d %s", code, text)
+	}
+}
+
 // Each world with RBAC begins with the same roles at the same versions.
 func TestRBACIsRepeatable(t *testing.T) {
 	w := newWorld(t, Options{RBAC: true})

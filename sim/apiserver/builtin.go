@@ -90,13 +90,13 @@ func (s *Server) newBuiltin() (*builtin, error) {
 	if err != nil {
 		return nil, fmt.Errorf("storage factory: %w", err)
 	}
-	b.options = s.world.RESTOptions(store.RESTConfig{
+	b.options = orderly{s.world.RESTOptions(store.RESTConfig{
 		Config: func(gr schema.GroupResource, example runtime.Object) (*storagebackend.ConfigForResource, error) {
 			return factory.NewConfig(gr, example)
 		},
 		ResourcePrefix:    factory.ResourcePrefix,
 		GarbageCollection: true,
-	})
+	})}
 	return b, nil
 }
 

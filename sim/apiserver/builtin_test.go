@@ -2,6 +2,7 @@ package apiserver
 
 import (
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"strings"
 	"testing"
@@ -362,4 +363,17 @@ func has(groups []metav1.APIGroup, name, version string) bool {
 		}
 	}
 	return false
+}
+
+// The finalizers of a namespace that is deleted stay in their order; the one that the policy adds comes last.
+func TestFinalizersOfNamespacesKeepTheirOrder(t *testing.T) {
+	w := newWorld(t, Options{})
+	for i := range 20 { // the registry has them from a map
+		name := fmt.Sprintf("n%d", i)
+		w.post("/api/v1/namespaces", `{"metadata":{"name":"`+name+`","finalizers":["example.com/b","example.com/c","example.com/a"]}}`)
+		u := w.must(http.StatusOK, http.MethodDelete, "/api/v1/namespaces/"+name, jsonType, `{"propagationPolicy":"Orphan"}`)
+		if got, want := field(u, "metadata.finalizers"), "[example.com/b example.com/c example.com/a orphan]"; got != want {
+			t.Fatalf("%s, want %s", got, want)
+		}
+	}
 }

@@ -23,7 +23,6 @@ import (
 // belongs to a shared server on the network: priority and fairness, audit, CORS, TLS, and the filter
 // that runs each handler in a goroutine of its own under a wall-clock deadline.
 func (s *Server) leanChain(h http.Handler, c *genericapiserver.Config) http.Handler {
-	h = groupByAnyMethod(h)
 	if s.opts.RBAC {
 		h = filters.WithAuthorization(h, c.Authorization.Authorizer, c.Serializer)
 	}

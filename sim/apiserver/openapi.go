@@ -48,7 +48,6 @@ func (s *Server) openAPI(h http.Handler) http.Handler {
 			http.Error(w, err.Error(), http.StatusInternalServerError)
 			return
 		}
-		w.Header().Set("Cache-Control", "no-cache, private")
 		answer := &timeless{ResponseWriter: w, now: s.opts.Clock(), index: path == "/openapi/v3"}
 		w = answer
 		r.Header.Del("If-Modified-Since")

@@ -284,9 +284,7 @@ func (s *schemas) GetTypeConverter(gvk schema.GroupVersionKind) managedfields.Ty
 		return c.TypeConverter
 	}
 	delete(s.known, path)
-	// Through the front, where the two servers' documents are joined.
-	ctx := detached{context.Background()}
-	resp, err := s.server.callOn(ctx, s.server.joined, http.MethodGet, path, "application/json", nil)
+	resp, err := s.server.get(detached{context.Background()}, path, "application/json")
 	if err != nil || resp.code != http.StatusOK {
 		return nil
 	}

@@ -52,7 +52,6 @@ type Server struct {
 	definitions *definitions
 
 	inner  http.Handler // what the server's own requests go to
-	joined http.Handler // the same, with what external ones find of the two servers as one
 	front  http.Handler // what external ones go to
 	tokens *tokens
 	auth   authorize
@@ -102,8 +101,7 @@ func (s *Server) start(ctx, run context.Context) error {
 	if err != nil {
 		return err
 	}
-	s.joined = s.version(s.groupList(s.openAPI(counted)))
-	s.front = external(s.joined, &s.requests, s.opts.readOnly(), s.world.Prepare)
+	s.front = external(counted, &s.requests, s.opts.readOnly(), s.world.Prepare)
 	s.builtin.RunPostStartHooks(run)
 	if err := s.ready(ctx); err != nil {
 		// A hook that is stopped half-way has failed, and the API server's code ends the process then.
@@ -155,6 +153,7 @@ func (s *Server) assemble(stop <-chan struct{}) (*genericapiserver.GenericAPISer
 	config.MergedResourceConfig = b.enabled
 	config.RESTOptionsGetter = b.options
 	config.SkipOpenAPIInstallation = true
+	config.BuildHandlerChainFunc = func(h http.Handler, c *genericapiserver.Config) http.Handler { return s.leanChain(s.asOne(h), c) }
 	if s.builtin, err = config.Complete(nil).New("kube-apiserver", s.customs.server); err != nil {
 		return nil, err
 	}

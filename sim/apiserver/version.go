@@ -35,7 +35,6 @@ func (s *Server) version(h http.Handler) http.Handler {
 			h.ServeHTTP(w, r)
 			return
 		}
-		w.Header().Set("Cache-Control", "no-cache, private")
 		w.Header().Set("Content-Type", "application/json")
 		_, _ = w.Write(body) // fails when the client left
 	})

@@ -48,6 +48,7 @@ func (p *Pair) compare(s *Sequence, real, ours *side) []*Outcome {
 	for i, op := range s.Ops {
 		o := &Outcome{Op: op, Real: real.answers[i], Ours: ours.answers[i]}
 		out = append(out, o)
+		nr.op, no.op = op, op
 		if op.Do == Await {
 			o.report(p.Known, diff("", map[string]any{"code": o.Real.Code}, map[string]any{"code": o.Ours.Code}))
 			continue
@@ -59,6 +60,7 @@ func (p *Pair) compare(s *Sequence, real, ours *side) []*Outcome {
 		if w == nil || v == nil {
 			continue
 		}
+		nr.op, no.op = o.Op, o.Op
 		o.RealEvents, o.OursEvents = w.told(), v.told()
 		o.report(p.Known, diff("events", nr.value(o.RealEvents), no.value(o.OursEvents)))
 		if w.over() != v.over() {

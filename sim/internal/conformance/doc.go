@@ -35,7 +35,7 @@
 // their kind. So "this is that object's uid" and "this is newer than that" are compared.
 //
 // Not compared are: the order of managedFields entries (it depends on the second), of the parts of a message
-// about several errors, of conflicts and of a user's rules (they come from maps, on both servers), which of
+// about several errors, of conflicts, of a user's rules and of a namespace's finalizers (they come from maps), which of
 // several schema errors an apply names, where a server's history begins, the spelling of continue tokens, hashes
 // of OpenAPI documents, groups of CRDs that earlier sequences have deleted, the audit id, bookmarks other than the
 // one that ends a WatchList (they come when a server thinks it right; of a watch that is compared [Op.Whole] they

@@ -641,6 +641,9 @@ func (c *cast) removeAll() {
 	g := c.g
 	op := c.op("deletecollection", "DELETE", c.k.path()+"?labelSelector="+c.selector()+
 		pick(g, "", "", "&dryRun=All", "&limit=1", "&propagationPolicy=Foreground", "&gracePeriodSeconds=0", "&resourceVersion=0"))
+	if strings.Contains(op.Path, "resourceVersion=0") {
+		op.Settle = c.k.path() // it may begin with a list that is older
+	}
 	op.Accept = g.accept(false)
 	g.add(op)
 }

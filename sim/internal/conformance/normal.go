@@ -18,6 +18,8 @@ import (
 // rank among all that objects had, a time is one of the run, or so and so long after it.
 type normal struct {
 	d *side
+	// op is the operation that is being looked at.
+	op *Op
 	// revs are the resourceVersions of objects, sorted.
 	revs []uint64
 	uids map[string]string
@@ -161,6 +163,12 @@ func (n *normal) walk(v any, key string, list bool) any {
 			// Managers of one second are in no particular order, and what is one second is chance. The rules
 			// that a user has, and the conflicts of an apply, are collected from maps.
 			sort.Slice(out, func(i, j int) bool { return text(out[i]) < text(out[j]) })
+		case "finalizers":
+			if n.op != nil && n.op.Kind == "namespaces" {
+				// The deletion of a namespace writes them as they come from a map, with the one that its propagation
+				// policy asks for (k8s.io/kubernetes/pkg/registry/core/namespace/storage, Delete).
+				sort.Slice(out, func(i, j int) bool { return text(out[i]) < text(out[j]) })
+			}
 		}
 		return out
 	case json.Number:
@@ -224,6 +232,9 @@ func first(known map[string]string, value, what string) string {
 	return known[value]
 }
 
+// credential is of the certificate that one server knows the client by, in a message.
+const credential = `\{\\*"authentication\.kubernetes\.io/credential-id\\*":\[[^\]]*\]\}`
+
 var (
 	uuidForm = regexp.MustCompile(`[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}`)
 	timeForm = regexp.MustCompile(`\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z`)
@@ -243,7 +254,7 @@ var (
 	// An object in a message has them in the order of the second.
 	fieldsInMessage = regexp.MustCompile(`\\*"managedFields\\*":\[.*?\}\]`)
 	// And how a server knows the client.
-	clientInMessage = regexp.MustCompile(`,\\*"extra\\*":\{\\*"authentication\.kubernetes\.io/credential-id\\*":\[[^\]]*\]\}`)
+	clientInMessage = regexp.MustCompile(`,\\*"extra\\*":` + credential + `|\\*"extra\\*":` + credential + `,`)
 	// Where messages have resourceVersions in them.
 	inMessage = regexp.MustCompile(`(ResourceVersion in precondition: |the ResourceVersion in the precondition \(|ResourceVersion in object meta: |ResourceVersion in record \(|` +
 		`, current: |resourceVersion\\*":\\*")(\d+)`)

@@ -31,6 +31,24 @@ func TestSameSeedSameSequence(t *testing.T) {
 	}
 }
 
+// What the real server may answer from a watch cache that is behind is asked when it is not.
+func TestStaleAnswersAreSettled(t *testing.T) {
+	seen := 0
+	for n := range 500 {
+		for _, op := range Generate(7, n, "").Ops {
+			if !strings.Contains(op.Path, "resourceVersion=0") || op.Area == "hostile" {
+				continue
+			}
+			if seen++; op.Settle == "" {
+				t.Errorf("sequence %d, operation %d: %s %s", n, op.ID, op.Method, op.Path)
+			}
+		}
+	}
+	if seen == 0 {
+		t.Error("nothing asks for what may be stale")
+	}
+}
+
 func TestSequencesReadBack(t *testing.T) {
 	for n := range 60 {
 		s := Generate(3, n, "")
@@ -121,7 +139,12 @@ func TestWhatDiffers(t *testing.T) {
 		"other addresses":              {[]string{`{"clusterIP":"10.0.0.7"}`}, []string{`{"clusterIP":"10.0.0.9"}`}, ""},
 		"other keys":                   {[]string{`{"keys":[{"kty":"RSA","n":"1"}]}`}, []string{`{"keys":[{"kty":"EC","x":"2"}]}`}, ""},
 		"a key more":                   {[]string{`{"keys":[{"kty":"RSA"}]}`}, []string{`{"keys":[{"kty":"RSA"},{"kty":"RSA"}]}`}, `1 body.keys: real ["<key>"], ours ["<key>","<key>"]`},
-		"no JSON":                      {[]string{`<x>`}, []string{`<y>`}, `1 text: real "<x>", ours "<y>"`},
+		"a message that has the client's certificate": {
+			[]string{`{"message":"{\"spec\":{\"extra\":{\"authentication.kubernetes.io/credential-id\":[\"X509SHA256=1\"]},\"a\":1}} {\"spec\":{\"a\":1,\"extra\":{\"authentication.kubernetes.io/credential-id\":[\"X509SHA256=1\"]}}}"}`},
+			[]string{`{"message":"{\"spec\":{\"a\":1}} {\"spec\":{\"a\":1}}"}`}, "",
+		},
+		"finalizers in another order": {[]string{meta(`"finalizers":["a","b"]`)}, []string{meta(`"finalizers":["b","a"]`)}, `1 body.metadata.finalizers[0]: real "a", ours "b"; 1 body.metadata.finalizers[1]: real "b", ours "a"`},
+		"no JSON":                     {[]string{`<x>`}, []string{`<y>`}, `1 text: real "<x>", ours "<y>"`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			canned := func(texts []string) map[string]string {
@@ -138,6 +161,18 @@ func TestWhatDiffers(t *testing.T) {
 				t.Errorf("got %q, want %q", got, c.want)
 			}
 		})
+	}
+}
+
+// The order of a namespace's finalizers is chance on the real server; which they are is not.
+func TestFinalizersOfNamespaces(t *testing.T) {
+	real := fake(t, "real", map[string]string{"GET /1": meta(`"finalizers":["a","b"]`), "GET /2": meta(`"finalizers":["a","b"]`)})
+	ours := fake(t, "ours", map[string]string{"GET /1": meta(`"finalizers":["b","a"]`), "GET /2": meta(`"finalizers":["b","c"]`)})
+	s := gets("/1", "/2")
+	s.Ops[0].Kind, s.Ops[1].Kind = "namespaces", "namespaces"
+	const want = `2 body.metadata.finalizers[0]: real "a", ours "b"; 2 body.metadata.finalizers[1]: real "b", ours "c"`
+	if got := run(t, &Pair{Real: real, Ours: ours}, s); got != want {
+		t.Errorf("got %q, want %q", got, want)
 	}
 }
 
