@@ -103,6 +103,7 @@ func (b *bodies) drop(s *State) {
 type places struct {
 	total       int64
 	first, last []place
+	begun       []int64 // times of the first few more, of which a rhythm and delays show
 	over        *overTime
 }
 
@@ -117,10 +118,14 @@ type place struct {
 const (
 	firstPlaces = 4
 	lastPlaces  = 4
+	begunPlaces = 64
 )
 
 func (p *places) add(seq, ts int64, form string, a, b int64) {
 	p.total++
+	if len(p.begun) < begunPlaces {
+		p.begun = append(p.begun, ts)
+	}
 	x := place{seq, ts, form, [2]int64{a, b}}
 	if len(p.first) < firstPlaces {
 		p.first = append(p.first, x)
@@ -169,13 +174,15 @@ func (o *overTime) add(ts int64) {
 func (p *places) evidence() Evidence {
 	e := Evidence{Total: p.total}
 	if p.over != nil {
-		e.Over = slices.Clone(p.over.counts[:p.over.used])
+		e.Over, e.OverSeconds = slices.Clone(p.over.counts[:p.over.used]), float64(p.over.width)/1e9
+		e.Changes = p.over.changes(p.last[len(p.last)-1].ts)
 	}
 	for _, list := range [2][]place{p.first, p.last} {
 		for _, x := range list {
 			e.Items = append(e.Items, Item{Seq: x.seq, Time: at(x.ts), What: x.text()})
 		}
 	}
+	e.Period = rhythm(p.begun)
 	return e
 }
 

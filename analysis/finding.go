@@ -98,9 +98,54 @@ type Statistic struct {
 type Evidence struct {
 	Total int64  `json:"total"`
 	Items []Item `json:"items"`
-	// Over is how many of the places fell into each of up to 64 equal spans of time from the first to the last; nil where
-	// Items has them all.
-	Over []int64 `json:"over,omitempty"`
+	// Over is how many of the places fell into each of up to 64 equal spans of time, of OverSeconds each, from the first
+	// place on; nil where Items has them all.
+	Over        []int64 `json:"over,omitempty"`
+	OverSeconds float64 `json:"overSeconds,omitempty"`
+	// Period is the rhythm in which the places come, nil where they have none beyond chance.
+	Period *Period `json:"period,omitempty"`
+	// Backoff is how the delays between failures grow, of findings about retries.
+	Backoff *Backoff `json:"backoff,omitempty"`
+	// Changes are the times at which the rate of the places changed, beyond chance.
+	Changes []RateChange `json:"changes,omitempty"`
+}
+
+// Period is a rhythm, with its significance.
+type Period struct {
+	Seconds float64 `json:"seconds"`
+	// Strength is from 0 to 1: what Method measures.
+	Strength float64 `json:"strength"`
+	// P is the chance that places without a rhythm show one as strong, corrected for how many periods were tried.
+	P float64 `json:"p"`
+	// N is how many places, or groups of places close together, were looked at.
+	N      int64  `json:"n"`
+	Method string `json:"method"`
+}
+
+// Backoff is how delays between failures grow: the i-th, from 0 on, is about FirstSeconds·Ratio^i.
+type Backoff struct {
+	// DelaysSeconds are the first delays, in order.
+	DelaysSeconds []float64 `json:"delaysSeconds"`
+	FirstSeconds  float64   `json:"firstSeconds"`
+	// Ratio is by which factor each delay exceeds the one before until they stop growing, from Low to High with 95 %
+	// confidence; Fitted is how many delays that is.
+	Ratio  float64 `json:"ratio"`
+	Low    float64 `json:"low"`
+	High   float64 `json:"high"`
+	Fitted int64   `json:"fitted"`
+	// Fit is R² of the growth on the logarithmic scale, from 0 to 1.
+	Fit    float64 `json:"fit"`
+	Method string  `json:"method"`
+}
+
+// RateChange is a time from which on the places came at another rate.
+type RateChange struct {
+	At time.Time `json:"at"`
+	// Before and After are places a second, from the change before to this one, and from this one to the next.
+	Before float64 `json:"before"`
+	After  float64 `json:"after"`
+	// P is the chance that one rate makes counts that differ as much, corrected for the times that it could have been.
+	P float64 `json:"p"`
 }
 
 // Item is one place in the trace.

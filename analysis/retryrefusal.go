@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/opreplay/opreplay/analysis/internal/jsontext"
+	"github.com/opreplay/opreplay/analysis/stats"
 	"github.com/opreplay/opreplay/traces"
 )
 
@@ -31,7 +32,6 @@ type rejection struct {
 	gap         int64 // between the last two
 	stack       int64
 	manager     string
-	intervals   rings[float64]
 	places      places
 }
 
@@ -98,7 +98,6 @@ func (d *RetryStorm) refuse(k refusalKey, r *traces.Request, s *State) {
 		d.refusals[k] = x
 	} else {
 		x.gap = r.TS - x.last
-		x.intervals.add(float64(x.gap) / 1e9)
 	}
 	x.n++
 	x.last, x.stack, x.manager = r.TS, cmp.Or(r.StackID, x.stack), strings.Clone(r.FieldManager)
@@ -160,14 +159,17 @@ func refusedObjects(group []*rejection) (objects []Object, total, n int64) {
 
 func (d *RetryStorm) rejected(group []*rejection) Finding {
 	x := group[0]
+	delays := x.places.delays()
+	grown := backoff(delays, stats.Growing(delays))
 	f := Finding{
 		Severity: Error, Certainty: Sure, Process: x.key.process.Name, Manager: x.manager, Field: x.field, Stack: x.stack,
 		First: at(x.first), Last: at(x.last), Evidence: x.places.evidence(),
 		Statistics: []Statistic{
 			rate("refusals", x.n-1, float64(x.last-x.first)/1e9),
-			backoff(x.intervals.inOrder()),
+			growth(grown),
 		},
 	}
+	f.Evidence.Backoff = grown
 	var n int64
 	f.Objects, f.Total, n = refusedObjects(group)
 	f.Effect = Effect{Value: float64(n), Unit: "refused calls", Weight: float64(n) / float64(d.MinRefusals)}
@@ -197,13 +199,4 @@ func (d *RetryStorm) rejected(group []*rejection) Finding {
 		f.Cause += ": " + brief(x.message)
 	}
 	return f
-}
-
-// inOrder is what the ring holds, oldest first.
-func (r *rings[T]) inOrder() []T {
-	out := make([]T, 0, r.len())
-	for i := r.len() - 1; i >= 0; i-- {
-		out = append(out, *r.newest(i))
-	}
-	return out
 }

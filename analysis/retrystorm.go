@@ -230,7 +230,7 @@ func (d *RetryStorm) storms(m *Model, r *retries) bool {
 	if len(intervals) < d.MinFailures-1 {
 		return false
 	}
-	if _, _, high, _ := stats.Backoff(intervals); high > d.MaxGrowth || math.IsNaN(high) {
+	if g := stats.Backoff(intervals); g.High > d.MaxGrowth || math.IsNaN(g.High) {
 		return false
 	}
 	typical, _, _ := stats.Median(slices.Clone(intervals))
@@ -263,14 +263,16 @@ func (d *RetryStorm) storm(m *Model, group []*retries) Finding {
 	last := r.recent.newest(0).ts
 	sorted := slices.Clone(intervals)
 	typical, _, _ := stats.Median(sorted)
+	grown := backoff(intervals, intervals)
 	f := Finding{
 		Severity: Warning, Certainty: Sure, Process: r.process, First: at(r.first), Last: at(last), Evidence: r.places.evidence(),
 		Statistics: []Statistic{
-			backoff(intervals),
+			growth(grown),
 			median("interval", "s", sorted, int64(len(intervals))),
 			rate("failures", r.n-1, float64(last-r.first)/1e9),
 		},
 	}
+	f.Evidence.Backoff = grown
 	if typical < 1 {
 		f.Severity = Error // load without end: a key a second and object
 	}
@@ -332,12 +334,22 @@ func (d *RetryStorm) Gone(m *Model, s *State) {
 
 const methodBackoff = "slope of log intervals, Student's interval (Draper and Smith 1998, §1.4)"
 
-// backoff is by which factor intervals grow from one to the next: 2 for a backoff that doubles, 1 for none.
-func backoff(intervals []float64) Statistic {
-	b, low, high, _ := stats.Backoff(intervals)
-	s := Statistic{Name: "growth of the interval", Value: b, Unit: "factor", Low: low, High: high, Confidence: confidence, N: int64(len(intervals)), Method: methodBackoff}
-	if math.IsInf(high, 1) {
-		s.Low, s.High, s.Confidence = b, b, 0
+// growth is by which factor intervals grow from one to the next, as a statistic: 2 for a backoff that doubles, 1 for
+// none.
+func growth(b *Backoff) Statistic {
+	s := Statistic{Name: "growth of the interval", Value: b.Ratio, Unit: "factor", Low: b.Low, High: b.High, Confidence: confidence, N: b.Fitted, Method: methodBackoff}
+	if b.Fitted < 3 {
+		s.Confidence = 0
 	}
 	return s
+}
+
+// backoff is how delays grow, those in fitted; it is told of the delays that are given.
+func backoff(delays, fitted []float64) *Backoff {
+	g := stats.Backoff(fitted)
+	b := &Backoff{DelaysSeconds: delays, FirstSeconds: g.First, Ratio: g.Factor, Low: g.Low, High: g.High, Fitted: g.N, Fit: g.Fit, Method: methodBackoff}
+	if g.N < 3 {
+		b.Low, b.High = g.Factor, g.Factor
+	}
+	return b
 }

@@ -5,12 +5,10 @@
 //	r, low, high := stats.Rate(10, 2)              // 5 a second, from 2.4 to 9.2
 //	curve := stats.KaplanMeier(lives)              // how long deletions take, those that hang included
 //	q := stats.Quantile(latencies, 0.99, seed)     // with a bootstrap interval
-//	factor, low, high, p := stats.Backoff(waits)   // by how much each wait is longer than the last
+//	g := stats.Backoff(stats.Growing(waits))       // by how much each wait is longer than the last
 //	keep := stats.BenjaminiHochberg(ps, 0.05)      // which of many tests to believe
 //
-// No detector and no comparison uses these yet: Autocorrelation, LombScargle and Rhythm, which look for periods;
-// MeanChanges, which looks for the times at which a mean changes; Outlying and Spread; CompareRates; Holm. They are
-// tested, and there for your own analysis:
+// No detector and no comparison uses these yet: LombScargle, Outlying. They are tested, and there for your own analysis:
 //
 //	peak := stats.LombScargle(times, values, 400)  // the strongest period, and how likely noise has one as strong
 //

@@ -47,10 +47,22 @@ func Regress(x, y []float64) Line {
 	return l
 }
 
-// Backoff is the factor by which each of a series of waits exceeds the one before, by regression of the logarithms of
-// the waits on their number: 2 for a doubling back-off, 1 for none. What has reached its cap no longer grows, so the
-// waits should be the first few after a success. Waits that aren't positive are left out.
-func Backoff(waits []float64) (factor, low, high float64, p float64) {
+// Growth is how a series of waits grows: the i-th is about First·Factor^i.
+type Growth struct {
+	First float64
+	// Factor is by how much each wait exceeds the one before, from Low to High.
+	Factor, Low, High float64
+	// Fit is the share of the waits' variance, on the logarithmic scale, that such a growth explains: R².
+	Fit float64
+	// P is the chance that waits that don't grow seem to grow or shrink as much.
+	P float64
+	N int64
+}
+
+// Backoff is the growth of waits by regression of their logarithms on their number: the factor is 2 for a doubling
+// back-off, 1 for none. What has reached its cap no longer grows, so the waits should be the first few after a success
+// (Growing). Waits that aren't positive are left out; of under 3 nothing is known, and Low and High are 0 and +Inf.
+func Backoff(waits []float64) Growth {
 	var x, y []float64
 	for i, w := range waits {
 		if w > 0 && !math.IsInf(w, 1) {
@@ -59,7 +71,28 @@ func Backoff(waits []float64) (factor, low, high float64, p float64) {
 	}
 	l := Regress(x, y)
 	if l.N < 3 || len(x) == 0 {
-		return 1, 0, math.Inf(1), 1
+		return Growth{Factor: 1, High: math.Inf(1), P: 1, N: l.N}
 	}
-	return math.Exp(l.Slope), math.Exp(l.Low), math.Exp(l.High), l.P
+	g := Growth{First: math.Exp(l.Intercept), Factor: math.Exp(l.Slope), Low: math.Exp(l.Low), High: math.Exp(l.High), P: l.P, N: l.N}
+	if stat.Variance(y, nil) > 0 {
+		g.Fit = stat.RSquared(x, y, nil, l.Intercept, l.Slope)
+	}
+	return g
+}
+
+// Growing is the part of a series of waits up to where they have reached nine tenths of the longest, all of them where
+// that are fewer than 3: beyond it a back-off stays at its cap.
+func Growing(waits []float64) []float64 {
+	longest := 0.0
+	for _, w := range waits {
+		longest = max(longest, w)
+	}
+	for i, w := range waits {
+		if w >= 0.9*longest && i >= 2 {
+			return waits[:i+1]
+		} else if w >= 0.9*longest {
+			break
+		}
+	}
+	return waits
 }

@@ -25,21 +25,40 @@ func TestRegress(t *testing.T) {
 
 func TestBackoff(t *testing.T) {
 	doubling := []float64{0.005, 0.01, 0.02, 0.04, 0.08, 0.16, 0.32}
-	factor, low, high, p := Backoff(doubling)
-	near(t, "factor", factor, 2, 1e-9)
-	if p > 1e-9 || low < 1.99 || high > 2.01 {
-		t.Error("exact doubling:", low, high, p)
+	g := Backoff(doubling)
+	near(t, "factor", g.Factor, 2, 1e-9)
+	near(t, "first", g.First, 0.005, 1e-9)
+	near(t, "fit", g.Fit, 1, 1e-9)
+	if g.P > 1e-9 || g.Low < 1.99 || g.High > 2.01 {
+		t.Error("exact doubling:", g)
 	}
 	for i := range doubling { // jitter of up to half, as client-go's Backoff has
 		doubling[i] *= 1 + 0.5*math.Abs(math.Sin(float64(i)))
 	}
-	if factor, low, high, p = Backoff(doubling); low > 2 || high < 2 || p > 1e-3 {
-		t.Error("with jitter:", factor, low, high, p)
+	if g = Backoff(doubling); g.Low > 2 || g.High < 2 || g.P > 1e-3 || g.Fit < 0.9 || g.Fit > 1 {
+		t.Error("with jitter:", g)
 	}
-	if factor, low, high, _ := Backoff([]float64{1, 1.01, 0.99, 1, 1.02, 0.98}); math.Abs(factor-1) > 0.01 || low > 1 || high < 1 {
-		t.Error("none:", factor, low, high)
+	if g := Backoff([]float64{1, 1.01, 0.99, 1, 1.02, 0.98}); math.Abs(g.Factor-1) > 0.01 || g.Low > 1 || g.High < 1 || g.Fit > 0.5 {
+		t.Error("none:", g)
 	}
-	if factor, _, _, p := Backoff([]float64{1, 0, math.Inf(1)}); factor != 1 || p != 1 {
-		t.Error("too few:", factor, p)
+	if g := Backoff([]float64{1, 0, math.Inf(1)}); g.Factor != 1 || g.P != 1 || g.Fit != 0 {
+		t.Error("too few:", g)
+	}
+	if g := Backoff([]float64{2, 2, 2, 2}); g.Factor != 1 || g.P != 1 || g.Fit != 0 {
+		t.Error("all the same:", g)
+	}
+}
+
+// A back-off with a cap grows until it is there; what doesn't grow is taken as a whole.
+func TestGrowing(t *testing.T) {
+	capped := []float64{1, 2, 4, 8, 15, 14.8, 15, 15}
+	if g := Growing(capped); len(g) != 5 {
+		t.Error("capped:", g)
+	}
+	near(t, "factor", Backoff(Growing(capped)).Factor, 2, 0.05)
+	for _, all := range [][]float64{{1, 1, 1, 1, 1}, {1, 2}, nil, {5, 1, 1, 1}} {
+		if g := Growing(all); len(g) != len(all) {
+			t.Error("of", all, g)
+		}
 	}
 }
