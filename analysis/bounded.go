@@ -108,11 +108,11 @@ type places struct {
 }
 
 // place is one place in the trace. What it shows is put into words only when it is reported: form is a format
-// for the two numbers.
+// for the two numbers, written in a detector; what has words of the trace, which may have a %, is a text.
 type place struct {
-	seq, ts int64
-	form    string
-	numbers [2]int64
+	seq, ts    int64
+	form, said string
+	numbers    [2]int64
 }
 
 const (
@@ -122,11 +122,17 @@ const (
 )
 
 func (p *places) add(seq, ts int64, form string, a, b int64) {
+	p.put(place{seq: seq, ts: ts, form: form, numbers: [2]int64{a, b}})
+}
+
+// say adds a place with a text of its own.
+func (p *places) say(seq, ts int64, text string) { p.put(place{seq: seq, ts: ts, said: text}) }
+
+func (p *places) put(x place) {
 	p.total++
 	if len(p.begun) < begunPlaces {
-		p.begun = append(p.begun, ts)
+		p.begun = append(p.begun, x.ts)
 	}
-	x := place{seq, ts, form, [2]int64{a, b}}
 	if len(p.first) < firstPlaces {
 		p.first = append(p.first, x)
 		return
@@ -138,7 +144,7 @@ func (p *places) add(seq, ts int64, form string, a, b int64) {
 	if p.over == nil {
 		p.over = newOverTime(slices.Concat(p.first, p.last))
 	}
-	p.over.add(ts)
+	p.over.add(x.ts)
 	copy(p.last, p.last[1:])
 	p.last[lastPlaces-1] = x
 }
@@ -187,6 +193,9 @@ func (p *places) evidence() Evidence {
 }
 
 func (p place) text() string {
+	if p.form == "" {
+		return p.said
+	}
 	switch strings.Count(p.form, "%d") {
 	case 0:
 		return p.form

@@ -30,3 +30,20 @@ func TestPlacesOverTime(t *testing.T) {
 		t.Errorf("over time %v\nwant      %v", over, want)
 	}
 }
+
+// Words of the trace are no formats, whatever is in them.
+func TestPlacesSayWordsOfTheTrace(t *testing.T) {
+	c := newCluster(t, "op%d")
+	r := record(c, "www")
+	c.delete("kubectl", r)
+	c.quiet(15 * time.Second)
+	f := c.analyze(NewFinalizerHang()).only(t, "finalizer-hang")
+	if last := f.Evidence.Items[len(f.Evidence.Items)-1].What; last != "the deletion reached op%d" {
+		t.Errorf("%q", last)
+	}
+	var p places
+	p.say(1, 1, "100%d of %s")
+	if what := p.evidence().Items[0].What; what != "100%d of %s" {
+		t.Errorf("%q", what)
+	}
+}

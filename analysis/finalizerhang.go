@@ -373,7 +373,7 @@ func hangNote(list []hung, resource string) Note {
 func (d *FinalizerHang) finding(m *Model, list []hung, resource string, open []stats.Lifetime) Finding {
 	h := list[0]
 	if h.told.Seq != 0 {
-		h.evidence.add(h.told.Seq, h.told.TS, "the deletion reached "+h.owner.Name, 0, 0)
+		h.evidence.say(h.told.Seq, h.told.TS, "the deletion reached "+h.owner.Name)
 	}
 	f := Finding{
 		Severity: Error, Certainty: Sure, Field: "metadata.finalizers", Evidence: h.evidence.evidence(),

@@ -19,11 +19,13 @@ type StaleRead struct {
 	beliefs beliefs
 	groups  map[string]*staleWrites
 	refused map[string]int64
+	// suspect are writes to objects whose first version has not settled, so that what they belong to is not known yet.
+	suspect map[*State][]staleWrite
 }
 
 // NewStaleRead is a StaleRead with its thresholds set.
 func NewStaleRead() *StaleRead {
-	return &StaleRead{MinWrites: 1, groups: map[string]*staleWrites{}, refused: map[string]int64{}}
+	return &StaleRead{MinWrites: 1, groups: map[string]*staleWrites{}, refused: map[string]int64{}, suspect: map[*State][]staleWrite{}}
 }
 
 // Name implements Detector.
@@ -67,10 +69,32 @@ func (d *StaleRead) Call(m *Model, c *Call) {
 			if !strings.Contains(c.Body, `"resourceVersion"`) || c.Base == b.rv {
 				d.add(staleWrite{c, b})
 			}
-		case m.kin.of[c.State] != nil && m.kin.of[c.State].about(b.state.Object):
-			d.add(staleWrite{c, b})
+		case c.State.RV == 0:
+			if len(d.suspect[c.State]) < maxBeliefs && len(d.suspect) < maxBeliefs {
+				d.suspect[c.State] = append(d.suspect[c.State], staleWrite{c, b})
+			}
+		default:
+			d.judge(m, staleWrite{c, b})
 		}
 	}
+}
+
+// judge is whether a write to another object than the one that an old state was shown of is about that one.
+func (d *StaleRead) judge(m *Model, w staleWrite) {
+	if k := m.kin.of[w.call.State]; k != nil && k.about(w.belief.state.Object) {
+		d.add(w)
+	}
+}
+
+// Change implements ChangeDetector: what the object belongs to is known now.
+func (d *StaleRead) Change(m *Model, c *Change) {
+	if len(d.suspect) == 0 {
+		return
+	}
+	for _, w := range d.suspect[c.State] {
+		d.judge(m, w)
+	}
+	delete(d.suspect, c.State)
 }
 
 func (d *StaleRead) add(w staleWrite) {
@@ -88,7 +112,7 @@ func (d *StaleRead) add(w staleWrite) {
 		g.objects[b.state.Object]++
 	}
 	g.places.add(b.seq, b.ts, "told of version %d, having known %d", b.rv, b.known)
-	g.places.add(c.Seq, c.TS, c.Verb+" on that", 0, 0)
+	g.places.say(c.Seq, c.TS, c.Verb+" on that")
 }
 
 // Findings implements Detector: one for each process and resource that it saw the past of.

@@ -116,3 +116,25 @@ func TestStaleReadOfTheObjectItself(t *testing.T) {
 		t.Errorf("%s\n%s", f.What, f.Cause)
 	}
 }
+
+// What is written to may have been made so shortly before that what it belongs to is not known yet: its creation was
+// cut off, so that its first version waits for a request that never comes.
+func TestStaleReadOfWhatWasJustMade(t *testing.T) {
+	for _, gap := range []time.Duration{10 * time.Millisecond, 500 * time.Millisecond, 2 * time.Second} {
+		c := newCluster(t, "op")
+		s, disk := site(c, "front"), ref{configs, "disk-front"}
+		old := c.get(s)
+		c.spec("kubectl", s, m{"host": "new"})
+		k := c.begin("op", "create", "", disk)
+		k.by = "" // the operator's, but its answer never came
+		k.commit(func(m) {})
+		c.sleep(gap)
+		c.show("op", s, old)
+		c.delete("op", disk)
+		c.quiet(2 * time.Second)
+		f := c.analyze(NewStaleRead()).only(t, "stale-read")
+		if !strings.Contains(f.What, "delete of configmaps shop/disk-front") {
+			t.Errorf("after %v: %s", gap, f.What)
+		}
+	}
+}

@@ -198,7 +198,7 @@ func (f *former) note(c *Call, resource string) {
 	if len(f.objects) < 1024 {
 		f.objects[o]++
 	}
-	f.places.add(c.Seq, c.TS, c.Verb+" without the lease", 0, 0)
+	f.places.say(c.Seq, c.TS, c.Verb+" without the lease")
 }
 
 // cloneObject is the object with texts of its own, for those of a row don't last.
