@@ -14,13 +14,13 @@ import (
 
 // JUnit writes a test for each detector that looked; its failure is what it found.
 func JUnit(w io.Writer, r *analysis.Result) error {
-	suite := junit.Suite{Name: "opsim analyze " + flat(r.Looked.Trace)}
+	suite := junit.Suite{Name: "opsim analyze " + Flat(r.Looked.Trace)}
 	for _, name := range r.Looked.Detectors {
 		c := junit.Case{Name: name, Class: "opsim.analyze"}
 		var texts []string
 		for i := range r.Findings {
 			if f := &r.Findings[i]; f.Detector == name {
-				texts = append(texts, fmt.Sprintf("%s %s (%s): %s. Cause (%s): %s.", f.ID, f.Severity, flat(firstObject(f)), flat(f.What), f.Certainty, flat(f.Cause)))
+				texts = append(texts, fmt.Sprintf("%s %s (%s): %s. Cause (%s): %s.", f.ID, f.Severity, Flat(firstObject(f)), Flat(f.What), f.Certainty, Flat(f.Cause)))
 			}
 		}
 		if len(texts) > 0 {

@@ -16,7 +16,7 @@ func cleaned[T any](v *T) *T {
 func clean(to, from reflect.Value) {
 	switch from.Kind() {
 	case reflect.String:
-		to.SetString(flat(from.String()))
+		to.SetString(Flat(from.String()))
 	case reflect.Struct:
 		to.Set(from) // unexported fields, such as those of a time
 		for i := range from.NumField() {
@@ -42,9 +42,9 @@ func clean(to, from reflect.Value) {
 	}
 }
 
-// flat puts a text on one line without control characters: neither a terminal nor a parser is to obey it. Characters
+// Flat puts a text on one line without control characters: neither a terminal nor a parser is to obey it. Characters
 // that turn the direction of reading go too ("Trojan Source", Boucher and Anderson, USENIX Security 2023).
-func flat(s string) string {
+func Flat(s string) string {
 	return strings.Map(func(r rune) rune {
 		switch {
 		case r == '\n' || r == '\r' || r == '\t':

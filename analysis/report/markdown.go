@@ -92,7 +92,7 @@ func capital(s string) string { return strings.ToUpper(s[:1]) + s[1:] }
 // Markdown is its own affair.
 func escape(s string) string {
 	var b strings.Builder
-	for _, r := range flat(s) {
+	for _, r := range Flat(s) {
 		if r < utf8.RuneSelf && (unicode.IsPunct(r) || unicode.IsSymbol(r)) {
 			b.WriteByte('\\')
 		}
@@ -103,7 +103,7 @@ func escape(s string) string {
 
 // code is a text as a code span, whose fence is longer than any run of backticks in it (CommonMark 6.1).
 func code(s string) string {
-	s = strings.ReplaceAll(flat(s), "|", "¦") // a code span does not keep a table's bars
+	s = strings.ReplaceAll(Flat(s), "|", "¦") // a code span does not keep a table's bars
 	longest, run := 0, 0
 	for _, r := range s {
 		if run++; r != '`' {

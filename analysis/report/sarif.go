@@ -89,7 +89,7 @@ func SARIF(w io.Writer, r *analysis.Result) error {
 
 // noLinks keeps a plain text message from having links, which SARIF writes [text](url) (3.11.6).
 func noLinks(s string) string {
-	return strings.NewReplacer(`\`, `\\`, "[", `\[`, "]", `\]`).Replace(flat(s))
+	return strings.NewReplacer(`\`, `\\`, "[", `\[`, "]", `\]`).Replace(Flat(s))
 }
 
 func sarifPlace(r *analysis.Result, f *analysis.Finding) sarifLocation {

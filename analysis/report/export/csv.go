@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/opreplay/opreplay/traces"
 )
@@ -18,8 +19,8 @@ import (
 // CSV writes each table that has rows as TABLE.csv (RFC 4180) into a folder, which it makes, with a header of the
 // columns that docs/trace-format.md lists; times are RFC 3339. Files have mode 0600. It returns the rows of each table.
 //
-// Spreadsheets take a cell that begins with =, +, -, @, a tab or a carriage return for a formula: such texts get an
-// apostrophe before them, as OWASP advises ("CSV Injection").
+// Spreadsheets take a cell that begins with =, +, -, @ (or one of these in full width), a tab or an end of a line for a
+// formula: such texts get an apostrophe before them, as OWASP advises ("CSV Injection").
 func CSV(ctx context.Context, t *traces.Trace, dir string) (map[traces.Table]int64, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, err
@@ -139,7 +140,7 @@ func cellOf(x reflect.Value, moment bool) (string, error) {
 }
 
 func noFormula(s string) string {
-	if s != "" && strings.ContainsRune("=+-@\t\r", rune(s[0])) {
+	if first, _ := utf8.DecodeRuneInString(s); s != "" && strings.ContainsRune("=+-@\t\r\n＝＋－＠", first) {
 		return "'" + s
 	}
 	return s

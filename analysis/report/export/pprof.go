@@ -7,6 +7,7 @@ import (
 
 	"github.com/google/pprof/profile"
 
+	"github.com/opreplay/opreplay/analysis/report"
 	"github.com/opreplay/opreplay/traces"
 )
 
@@ -16,7 +17,7 @@ var ErrNoSamples = errors.New("the trace holds no stack samples: oprec run and o
 // Pprof writes a trace's stack samples as a profile in pprof's form (github.com/google/pprof, profile.proto,
 // compressed). Its values are sampling periods: the sum of the column weight. Labels tell the reconcile that a
 // sample was taken in: controller, key (namespace/name), process. Kernel frames lie on the program's own. It
-// returns that sum.
+// returns that sum. Control characters are replaced (report.Flat), since pprof prints what it reads as it is.
 func Pprof(ctx context.Context, t *traces.Trace, w io.Writer) (periods int64, err error) {
 	b := newBuilder()
 	if err := b.read(ctx, t); err != nil {
@@ -105,7 +106,7 @@ func labels(k sampleKey) map[string][]string {
 	all := map[string][]string{}
 	for name, value := range map[string]string{"process": k.process, "controller": k.controller, "key": k.key} {
 		if value != "" {
-			all[name] = []string{value}
+			all[name] = []string{report.Flat(value)}
 		}
 	}
 	return all
@@ -125,7 +126,7 @@ func (b *builder) function(f traces.Frame) *profile.Function {
 	key := [2]string{f.Function, f.File}
 	fn := b.functions[key]
 	if fn == nil {
-		fn = &profile.Function{ID: uint64(len(b.p.Function)) + 1, Name: f.Function, SystemName: f.Function, Filename: f.File}
+		fn = &profile.Function{ID: uint64(len(b.p.Function)) + 1, Name: report.Flat(f.Function), SystemName: report.Flat(f.Function), Filename: report.Flat(f.File)}
 		b.functions[key] = fn
 		b.p.Function = append(b.p.Function, fn)
 	}
