@@ -120,6 +120,8 @@ type Period struct {
 	// N is how many places, or groups of places close together, were looked at.
 	N      int64  `json:"n"`
 	Method string `json:"method"`
+
+	times []float64 // of the places, seconds from the first
 }
 
 // Backoff is how delays between failures grow: the i-th, from 0 on, is about FirstSeconds·Ratio^i.

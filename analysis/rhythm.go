@@ -48,6 +48,7 @@ func rhythm(ns []int64) *Period {
 	if best.P = min(1, 2*best.P); best.P >= certain { // the better of two tests
 		return nil
 	}
+	best.times = times
 	return best
 }
 
@@ -83,10 +84,7 @@ func echo(times []float64, typical float64) (r, p float64) {
 	if width <= 0 || span/width >= maxCounts {
 		return 0, 1
 	}
-	counts := make([]float64, int(span/width)+1)
-	for _, t := range times {
-		counts[int(t/width)]++
-	}
+	counts := counted(times, width)
 	const from, to = 2, 4 // lags: two thirds to four thirds of the interval
 	all, bound := stats.Autocorrelation(counts, to)
 	if len(all) <= to || bound <= 0 {
@@ -95,6 +93,51 @@ func echo(times []float64, typical float64) (r, p float64) {
 	r = slices.Max(all[from:])
 	z := distuv.UnitNormal.Quantile(1-(1-confidence)/2) * r / bound
 	return r, min(1, (to-from+1)*distuv.UnitNormal.Survival(z))
+}
+
+// counted are how many times fall into each span of a width.
+func counted(times []float64, width float64) []float64 {
+	counts := make([]float64, int(times[len(times)-1]/width)+1)
+	for _, t := range times {
+		counts[int(t/width)]++
+	}
+	return counts
+}
+
+// Curve is what a rhythm shows in, to be drawn.
+type Curve struct {
+	// Strength is, of each of the periods in Seconds, what Period.Strength measures: how strongly the places come with it or,
+	// of Lags, how well their counts agree with those of so long ago.
+	Seconds, Strength []float64
+	Lags              bool
+	// Line is what places without a rhythm exceed once in a hundred times.
+	Line float64
+}
+
+// Curve is the periodogram, or the autocorrelation, that the period was found in; it is empty for a Period that Analyze
+// has not made.
+func (p *Period) Curve() Curve {
+	var c Curve
+	if len(p.times) == 0 {
+		return c
+	}
+	if p.Method == methodRhythm {
+		for _, w := range stats.Waves(p.times, len(p.times)) {
+			c.Seconds, c.Strength = append(c.Seconds, w.Period), append(c.Strength, w.Power)
+		}
+		c.Line = stats.RhythmBound(len(p.times), len(p.times), certain/2)
+		return c
+	}
+	const turns = 5
+	width := p.Seconds / 3
+	counts := counted(p.times, width)
+	all, bound := stats.Autocorrelation(counts, min(3*turns, len(counts)/2))
+	for k, r := range all {
+		c.Seconds, c.Strength = append(c.Seconds, float64(k)*width), append(c.Strength, r)
+	}
+	c.Lags = true
+	c.Line = bound * distuv.UnitNormal.Quantile(1-certain/2/3) / distuv.UnitNormal.Quantile(1-(1-confidence)/2)
+	return c
 }
 
 // changes are the times at which the rate changed, given the time of the last place.

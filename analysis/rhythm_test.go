@@ -131,3 +131,40 @@ func TestCappedBackoff(t *testing.T) {
 		t.Errorf("backoff: %+v", b)
 	}
 }
+
+// The curve to draw has the period's strength at the period, and a periodogram stands above its line only near it, or a
+// multiple or part of it.
+func TestCurve(t *testing.T) {
+	r := rand.New(rand.NewPCG(5, 6))
+	late := 0.0
+	for name, times := range map[string][]int64{
+		"a timer": ticks(40, func(int) float64 {
+			was := late
+			late = 2 * r.Float64()
+			return 10 + late - was
+		}),
+		"a loop": ticks(60, func(int) float64 { return 0.4 * (0.8 + 0.5*r.Float64()) }),
+	} {
+		p := rhythm(times)
+		c := p.Curve()
+		if c.Lags != (p.Method == methodEcho) || len(c.Seconds) != len(c.Strength) || c.Line <= 0 || c.Line >= p.Strength {
+			t.Fatalf("%s: %+v of %+v", name, c, p)
+		}
+		best := 0.0
+		for i, x := range c.Seconds {
+			if math.Abs(x/p.Seconds-1) < 0.34 { // of lags the neighbours too
+				best = max(best, c.Strength[i])
+			}
+			whole := max(x/p.Seconds, p.Seconds/x)
+			if x > 0 && c.Strength[i] > c.Line && math.Abs(whole-math.Round(whole)) > 0.35 && !c.Lags {
+				t.Errorf("%s: %v at %v, over the line of %v", name, c.Strength[i], x, c.Line)
+			}
+		}
+		if math.Abs(best-p.Strength) > 1e-9 {
+			t.Errorf("%s: the curve has %v at the period, whose strength is %v", name, best, p.Strength)
+		}
+	}
+	if c := (&Period{Method: methodRhythm}).Curve(); len(c.Seconds) > 0 {
+		t.Errorf("a period that was read has a curve: %+v", c)
+	}
+}

@@ -126,28 +126,63 @@ func baluev(power, highest float64, times []float64) float64 {
 // 626–633). Power is the squared mean resultant length. Of a period and its half and third, which fit about as well,
 // the longest wins.
 func Rhythm(times []float64, waves int) Peak {
-	n := float64(len(times))
+	best := Peak{P: 1}
+	for _, w := range Waves(times, waves) {
+		if w.Power > best.Power*1.05 {
+			best.Power, best.Period = w.Power, w.Period
+		}
+	}
+	if best.Power > 0 {
+		best.P = rayleigh(best.Power, len(times), waves)
+	}
+	return best
+}
+
+// Wave is how strongly events come with one period, as Peak has it.
+type Wave struct{ Period, Power float64 }
+
+// Waves is the periodogram whose peak Rhythm is, the longest period first; nil without at least 5 events, or where all
+// are at one time.
+func Waves(times []float64, waves int) []Wave {
 	if len(times) < 5 {
-		return Peak{P: 1}
+		return nil
 	}
 	span := slices.Max(times) - slices.Min(times)
 	if span <= 0 {
-		return Peak{P: 1}
+		return nil
 	}
-	best := Peak{P: 1}
+	n := float64(len(times))
+	list := make([]Wave, 0, waves*oversampling)
 	for k := oversampling; k <= waves*oversampling; k++ {
 		w := 2 * math.Pi * float64(k) / (oversampling * span)
 		sum := complex(0, 0)
 		for _, t := range times {
 			sum += cmplx.Rect(1, w*t)
 		}
-		if p := real(sum*cmplx.Conj(sum)) / (n * n); p > best.Power*1.05 {
-			best.Power, best.Period = min(p, 1), oversampling*span/float64(k)
+		list = append(list, Wave{oversampling * span / float64(k), min(1, real(sum*cmplx.Conj(sum))/(n*n))})
+	}
+	return list
+}
+
+// RhythmBound is the power that n events without a rhythm exceed at any of the periods with the chance p: the line to
+// draw through a periodogram.
+func RhythmBound(n, waves int, p float64) float64 {
+	low, high := 0.0, 1.0
+	for range 50 {
+		if mid := (low + high) / 2; rayleigh(mid, n, waves) > p {
+			low = mid
+		} else {
+			high = mid
 		}
 	}
-	x := n * best.Power
+	return high
+}
+
+// rayleigh is the chance that any of so many waves has such a power by chance.
+func rayleigh(power float64, events, waves int) float64 {
+	n := float64(events)
+	x := n * power
 	one := math.Exp(-x) * (1 + (2*x-x*x)/(4*n) - (24*x-132*x*x+76*x*x*x-9*x*x*x*x)/(288*n*n))
 	one = min(1, max(one, math.Exp(-x)/2))
-	best.P = -math.Expm1(float64(waves*oversampling) * math.Log1p(-min(one, 1-1e-16)))
-	return best
+	return -math.Expm1(float64(waves*oversampling) * math.Log1p(-min(one, 1-1e-16)))
 }
