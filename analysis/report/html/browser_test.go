@@ -174,18 +174,24 @@ func TestChartsHaveData(t *testing.T) {
 			if len(empty) > 0 {
 				t.Errorf("nothing drawn in %v", empty)
 			}
-			if wide := eval[int](b, `document.documentElement.scrollWidth - document.documentElement.clientWidth`); wide > 0 {
-				t.Errorf("the page is %d pixels wider than the window", wide)
-			}
-			if over := eval[[]string](b, overlaps); len(over) > 0 {
-				t.Errorf("texts overlap: %v", over)
-			}
+			b.fits()
 			if _, err := png.Decode(bytes.NewReader(b.shot(fmt.Sprint("light-", width)))); err != nil {
 				t.Error(err)
 			}
 			b.do(chromedp.Click(chromedp.CSS("#theme")))
 			b.shot(fmt.Sprint("dark-", width))
 		})
+	}
+}
+
+// fits asserts that nothing stands beyond the window's width, and no text upon another.
+func (b *browser) fits() {
+	b.t.Helper()
+	if wide := eval[int](b, `document.documentElement.scrollWidth - document.documentElement.clientWidth`); wide > 0 {
+		b.t.Errorf("the page is %d pixels wider than the window", wide)
+	}
+	if over := eval[[]string](b, overlaps); len(over) > 0 {
+		b.t.Errorf("texts overlap: %v", over)
 	}
 }
 
@@ -224,13 +230,13 @@ func TestKeyboardAndFilter(t *testing.T) {
 	if w := eval[float64](b, zoomed); w != 100 {
 		t.Errorf("0 shows %v %% of the time, want all", w)
 	}
-	b.do(chromedp.SendKeys(chromedp.CSS("#filter"), "front-0"))
-	if got := eval[string](b, `document.getElementById('filtered').textContent`); got != "2 of 82 lanes" {
+	b.do(chromedp.SendKeys(chromedp.CSS(".filter"), "front-0"))
+	if got := eval[string](b, `document.querySelector('.filtered').textContent`); got != "2 of 82 lanes" {
 		t.Errorf("the filter says %q", got)
 	}
 	// The events of front-0 in order: its first state, its reconcile, and, three rounds of 40 later, another state.
 	b.do(chromedp.SendKeys(timelineChart, "nnn"))
-	told := eval[string](b, `document.querySelector('#record').textContent`)
+	told := eval[string](b, `document.querySelector('#timeline .record').textContent`)
 	if !strings.Contains(told, "modified pods shop/front-0") || !strings.Contains(told, "spec.replicas") || !strings.Contains(told, "05") {
 		t.Errorf("told of the third event: %q", told)
 	}
@@ -242,7 +248,7 @@ func TestLargePage(t *testing.T) {
 	page := write(t, trace, result, Options{})
 	b := open(t, page, 1280, 900)
 	b.look()
-	if n := eval[int](b, `JSON.parse(document.getElementById('data').textContent).run.t.length`); n < 100_000 {
+	if n := eval[int](b, `JSON.parse(document.getElementById('data').textContent).runs[0].timeline.t.length`); n < 100_000 {
 		t.Errorf("%d events in the page, want 100,000", n)
 	}
 	b.do(chromedp.SendKeys(timelineChart, "++++"))
@@ -280,12 +286,18 @@ func TestAccessible(t *testing.T) {
 	trace, result := everything(t, 900)
 	b := open(t, write(t, trace, result, Options{Reference: trace}), 1280, 900)
 	b.look()
+	b.accessible()
+}
+
+// accessible asserts that axe-core has nothing to say, in light and in dark, with all that can be opened open.
+func (b *browser) accessible() {
+	b.t.Helper()
 	b.do(chromedp.Evaluate[chromedp.Void](axe))
 	b.do(chromedp.Evaluate[chromedp.Void](`document.querySelectorAll('details').forEach(e => { e.open = true; })`))
 	for _, theme := range []string{"light", "dark"} {
 		b.do(chromedp.Evaluate[chromedp.Void](`document.documentElement.dataset.theme = '` + theme + `'`))
 		for _, x := range eval[[]string](b, `axe.run().then(r => r.violations.flatMap(v => v.nodes.map(n => v.id + ': ' + n.target + ' ' + n.failureSummary)))`) {
-			t.Errorf("%s: %s", theme, x)
+			b.t.Errorf("%s: %s", theme, x)
 		}
 	}
 }
@@ -318,9 +330,7 @@ func TestLabelledTraces(t *testing.T) {
 			if n := b.look(); n != fmt.Sprint(charts) {
 				t.Errorf("%s charts, want %d", n, charts)
 			}
-			if wide := eval[int](b, `document.documentElement.scrollWidth - document.documentElement.clientWidth`); wide > 0 {
-				t.Errorf("the page is %d pixels wider than the window", wide)
-			}
+			b.fits()
 			b.shot(name)
 		})
 	}

@@ -1,13 +1,21 @@
 package html
 
-import "slices"
+import (
+	"maps"
+	"slices"
+)
 
-// data is what the page's script draws from. Times are milliseconds since Start, so that they are short.
+// data is what the page's script draws from.
 type data struct {
-	Start    int64               `json:"start"` // milliseconds since the Unix epoch
-	Length   float64             `json:"length"`
-	Kinds    []string            `json:"kinds"`
-	Run      timeline            `json:"run"`
+	Kinds []string   `json:"kinds"`
+	Runs  []*runData `json:"runs"`
+	// Reference is what the runs are shown beside.
+	Reference *timeline `json:"reference,omitempty"`
+}
+
+// runData is what there is of one trace.
+type runData struct {
+	Timeline timeline            `json:"timeline"`
 	Beside   *beside             `json:"beside,omitempty"`
 	Changes  map[string][]change `json:"changes"`
 	More     map[string]int      `json:"more"`
@@ -18,16 +26,18 @@ type data struct {
 	Findings []findingData       `json:"findings"`
 }
 
-// timeline is the events of a run, a column a field.
+// timeline is the events of a run, a column a field. Times are milliseconds since Start, so that they are short.
 type timeline struct {
-	Lanes []laneData `json:"lanes"`
-	Time  []float64  `json:"t"` // where the event ended
-	Took  []float64  `json:"d"`
-	Lane  []int      `json:"lane"`
-	Kind  []kind     `json:"kind"`
-	Seq   []int64    `json:"seq"`
-	Note  []int      `json:"note"` // index into Notes
-	Notes []string   `json:"notes"`
+	Start  int64      `json:"start"` // milliseconds since the Unix epoch
+	Length float64    `json:"length"`
+	Lanes  []laneData `json:"lanes"`
+	Time   []float64  `json:"t"` // where the event ended
+	Took   []float64  `json:"d"`
+	Lane   []int      `json:"lane"`
+	Kind   []kind     `json:"kind"`
+	Seq    []int64    `json:"seq"`
+	Note   []int      `json:"note"` // index into Notes
+	Notes  []string   `json:"notes"`
 }
 
 type laneData struct {
@@ -35,9 +45,8 @@ type laneData struct {
 	Name  string `json:"name"`
 }
 
-// beside is the reference run, and where the run first leaves it.
+// beside is where the run first leaves the reference.
 type beside struct {
-	Timeline timeline `json:"timeline"`
 	// At is the first difference in the run's own time and in the reference's; -1 where there is none.
 	At        float64 `json:"at"`
 	Reference float64 `json:"reference"`
@@ -52,23 +61,21 @@ const maxBeside = 24
 
 func millis(ns int64) float64 { return float64(ns/1000) / 1000 }
 
-func (g *gathered) data() *data {
-	d := &data{
-		Start: g.first / 1_000_000, Length: millis(g.last - g.first), Kinds: kinds, Run: g.timeline(),
-		Changes: g.versions.changes, More: g.versions.more,
+func (g *gathered) data() *runData {
+	return &runData{
+		Timeline: g.timeline(), Changes: g.versions.changes, More: g.versions.more,
 		Latency: g.quantiles(), Duration: g.histogram(), Kernel: g.heat(), Flame: g.flame(nil), Findings: []findingData{},
 	}
-	return d
 }
 
 func (g *gathered) timeline() timeline {
-	t := timeline{Lanes: []laneData{}, Notes: []string{""}}
+	t := timeline{Start: g.first / 1_000_000, Length: millis(g.last - g.first), Lanes: []laneData{}, Notes: []string{""}}
 	for _, l := range g.chosen {
 		t.Lanes = append(t.Lanes, laneData{l.group, l.name})
 	}
 	notes := map[string]int{"": 0}
 	base := g.first / 1_000_000 * 1_000_000
-	for _, e := range g.events {
+	for _, e := range g.keep.events {
 		i, known := notes[e.note]
 		if !known {
 			i = len(t.Notes)
@@ -81,21 +88,25 @@ func (g *gathered) timeline() timeline {
 	return t
 }
 
-// beside puts a reference run beside the run.
-func (d *data) beside(run, ref *gathered) {
-	b := &beside{Timeline: ref.timeline(), At: -1, Reference: -1}
-	d.Beside = b
-	mine, theirs := run.byLane(), ref.byLane()
+// beside finds where a run first leaves its reference.
+func (g *gathered) beside(ref *gathered) *beside {
+	b := &beside{At: -1, Reference: -1}
+	drawn := g.drawn(ref)
 	var same []string
 	best := int64(-1)
-	for _, name := range run.alike(ref) {
-		i := leaves(mine[name], theirs[name])
+	for _, name := range slices.Sorted(maps.Keys(drawn)) {
+		mine, theirs := g.history[name], ref.history[name]
+		i := leaves(mine, theirs)
 		if i < 0 {
-			same = append(same, name)
+			if drawn[name] {
+				same = append(same, name)
+			}
 			continue
 		}
-		b.Lanes = append(b.Lanes, name)
-		at, then := run.since(mine[name], i), ref.since(theirs[name], i)
+		if drawn[name] {
+			b.Lanes = append(b.Lanes, name)
+		}
+		at, then := g.since(mine, i), ref.since(theirs, i)
 		if at < 0 { // nothing happened when it did in the reference
 			at = then
 		} else if then < 0 {
@@ -103,40 +114,33 @@ func (d *data) beside(run, ref *gathered) {
 		}
 		if best < 0 || at < best {
 			best = at
-			b.At, b.Reference, b.Lane, b.What = millis(at), millis(then), name, differ(mine[name], theirs[name], i)
+			b.At, b.Reference, b.Lane, b.What = millis(at), millis(then), name, differ(mine, theirs, i)
 		}
 	}
 	b.Lanes = append(b.Lanes, same...)
 	b.Lanes = b.Lanes[:min(len(b.Lanes), maxBeside)]
+	return b
 }
 
-// byLane are the events of the lanes that tell what happened: an object's versions.
-func (g *gathered) byLane() map[string][]event {
-	m := map[string][]event{}
-	for _, e := range g.events {
-		if e.lane.group == "objects" {
-			m[e.lane.name] = append(m[e.lane.name], e)
+// drawn are the objects of either run, but for those that change by the clock alone, and whether the page has a lane for
+// them.
+func (g *gathered) drawn(ref *gathered) map[string]bool {
+	m := map[string]bool{}
+	for _, x := range []*gathered{g, ref} {
+		for name := range x.history {
+			m[name] = m[name]
+		}
+		for _, l := range x.chosen {
+			if _, compared := m[l.name]; compared && l.group == "objects" {
+				m[l.name] = true
+			}
 		}
 	}
 	return m
 }
 
-// alike are the lanes of either run, in order, but for those that change by the clock alone.
-func (g *gathered) alike(ref *gathered) []string {
-	var names []string
-	for _, x := range []*gathered{g, ref} {
-		for _, l := range x.chosen {
-			if l.group == "objects" && !heartbeat(l.name) {
-				names = append(names, l.name)
-			}
-		}
-	}
-	slices.Sort(names)
-	return slices.Compact(names)
-}
-
 // leaves is the index of the first event in which two lanes differ in kind; -1: in none.
-func leaves(a, b []event) int {
+func leaves(a, b []moment) int {
 	for i := range max(len(a), len(b)) {
 		if i >= len(a) || i >= len(b) || a[i].kind != b[i].kind {
 			return i
@@ -146,14 +150,14 @@ func leaves(a, b []event) int {
 }
 
 // since is when a lane's i-th event was, from the run's begin; -1 where there is none.
-func (g *gathered) since(list []event, i int) int64 {
+func (g *gathered) since(list []moment, i int) int64 {
 	if i < len(list) {
 		return list[i].ts - g.first
 	}
 	return -1
 }
 
-func differ(run, ref []event, i int) string {
+func differ(run, ref []moment, i int) string {
 	switch {
 	case i >= len(run):
 		return kinds[ref[i].kind] + " in the reference, not in this run"

@@ -3,7 +3,7 @@
 //
 //	result, err := analysis.Analyze(ctx, trace, analysis.Options{})
 //	…
-//	err = html.Write(ctx, file, trace, result, html.Options{})
+//	err = html.Write(ctx, file, html.Options{}, html.Run{Trace: trace, Result: result})
 //
 // The page is one file without any address of elsewhere in it. What matters stands in it as plain HTML, made here:
 // the findings in words, the numbers, the tables. The charts, drawn by Apache ECharts (in assets/, with its licence),
@@ -20,6 +20,6 @@
 //
 // # What is left out, and said
 //
-// A page holds at most [MaxEvents] events and [MaxLanes] lanes, those that findings are about first. What is left out
+// A page holds at most [MaxEvents] events and [MaxLanes] lanes of a trace. All that findings name is there; of the rest
 // is counted in the page. To make one takes memory for each event and sample of the trace, a few hundred bytes.
 package html

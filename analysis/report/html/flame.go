@@ -20,24 +20,43 @@ type flame struct {
 	inner map[string]*flame
 }
 
+// samples are those of a trace, the same stacks of one reconcile added up, in the order of their first.
+type samples struct {
+	list []sample
+	at   map[sample]int // with weight 0 → index
+}
+
+type sample struct{ stack, kernel, pass, weight int64 }
+
+func newSamples() *samples { return &samples{at: map[sample]int{}} }
+
+func (s *samples) add(x *traces.Sample) {
+	id := sample{stack: x.StackID, kernel: x.KernelStackID, pass: x.ReconcileID}
+	i, known := s.at[id]
+	if !known {
+		i = len(s.list)
+		s.at[id] = i
+		s.list = append(s.list, id)
+	}
+	s.list[i].weight += max(1, x.Weight)
+}
+
 // narrow is the share of all samples under which a box is not drawn.
 const narrow = 1.0 / 2000
 
 // flame builds the graph of the samples whose reconcile is wanted; of all for nil. It is nil when there are none.
 func (g *gathered) flame(wanted func(reconcile int64) bool) *flame {
 	root := &flame{Name: "all"}
-	for i := range g.samples {
-		s := &g.samples[i]
-		if wanted != nil && !wanted(s.ReconcileID) {
+	for _, s := range g.samples.list {
+		if wanted != nil && !wanted(s.pass) {
 			continue
 		}
-		weight := max(1, s.Weight)
-		root.Weight += weight
+		root.Weight += s.weight
 		at := root
-		for _, id := range []int64{s.StackID, s.KernelStackID} {
+		for _, id := range []int64{s.stack, s.kernel} {
 			for _, f := range slices.Backward(g.stacks[id]) {
 				at = at.child(&f)
-				at.Weight += weight
+				at.Weight += s.weight
 			}
 		}
 	}

@@ -12,8 +12,8 @@ import (
 
 // What a page holds at most: a browser draws as much without stutter.
 const (
-	MaxEvents = 200_000
-	MaxLanes  = 250
+	MaxEvents = 200_000 // over all traces of the page
+	MaxLanes  = 250     // of each trace
 )
 
 // event is one mark on a lane.
@@ -24,6 +24,7 @@ type event struct {
 	lane  *lane
 	kind  kind
 	note  string // what a reader is told beside the kind: a version, a code, a reason
+	place int    // on its lane, from 0
 }
 
 // lane is a line of the timeline: an object, a process, a controller's key.
@@ -31,33 +32,57 @@ type lane struct {
 	group string // what kind of lane: objects, requests, reconciles, kernel, faults
 	name  string
 	found bool // a finding is about it
+	named bool // a finding names an event of it
 	still bool // an object that only was, from first to last
-	n     int
-	index int // in the page; -1 until chosen
+	n     int  // events, those that the page leaves out included
+	index int  // in the page; -1 until chosen
+
+	controller string    // of a lane of reconciles
+	key        [2]string // namespace and name that it reconciles
+}
+
+// moment is one change of an object, for the comparison with a reference.
+type moment struct {
+	ts   int64
+	kind kind
 }
 
 // gathered is what one pass over a trace keeps for a page.
 type gathered struct {
-	trace      *traces.Trace
-	first      int64 // nanoseconds since the Unix epoch
-	last       int64
-	records    int64
-	events     []event
-	lanes      map[[2]string]*lane
-	chosen     []*lane
-	latencies  []latency
-	reconciles []traces.Reconcile
-	kernel     []traces.KernelEvent
-	samples    []traces.Sample
-	stacks     map[int64][]traces.Frame
-	versions   *versions
-	seen       map[version]bool
-	left       int64 // events that the page has no room for
-	still      int   // objects that were listed and never changed
+	trace     *traces.Trace
+	first     int64 // nanoseconds since the Unix epoch
+	last      int64
+	records   int64
+	keep      keeper
+	lanes     map[[2]string]*lane
+	chosen    []*lane
+	latencies []latency
+	passes    []pass
+	kernel    []burst
+	samples   *samples
+	stacks    map[int64][]traces.Frame
+	versions  versions
+	seen      recent
+	history   map[string][]moment // of each object; nil where there is nothing to compare with
+	still     int                 // objects that were listed and never changed
+	left      left
 }
 
 // latency is how long one API call took.
 type latency struct{ end, took int64 }
+
+// pass is one reconcile.
+type pass struct {
+	seq, start, end int64
+	lane            *lane
+	failed          bool
+}
+
+// burst is a kernel event, or several alike.
+type burst struct {
+	ts, count int64
+	what      string
+}
 
 // version is one state of one object.
 type version struct {
@@ -74,9 +99,17 @@ var columns = []string{
 	"kind", "address", "port", "fd", "errno", "count", "step", "subject", "rule",
 }
 
+// gathering says what to keep of a trace.
+type gathering struct {
+	most     int  // events
+	compared bool // with another trace
+	progress func(records int64)
+}
+
 // gather reads a trace once, in the order of seq.
-func gather(ctx context.Context, t *traces.Trace, r *analysis.Result, progress func(int64)) (*gathered, error) {
-	g := &gathered{trace: t, lanes: map[[2]string]*lane{}, stacks: map[int64][]traces.Frame{}, seen: map[version]bool{}, versions: newVersions(r)}
+func gather(ctx context.Context, t *traces.Trace, r *analysis.Result, o gathering) (*gathered, error) {
+	g := newGathered(r, o)
+	g.trace = t
 	want := traces.Range{Columns: columns, Tables: []traces.Table{
 		traces.TableWatch, traces.TableRequests, traces.TableReconciles, traces.TableSamples, traces.TableStacks, traces.TableKernelEvents, traces.TableDecisions,
 	}}
@@ -87,15 +120,33 @@ func gather(ctx context.Context, t *traces.Trace, r *analysis.Result, progress f
 		if err != nil {
 			return nil, err
 		}
-		if g.records&0xfff == 0 && progress != nil {
-			progress(g.records)
+		if g.records&0xfff == 0 && o.progress != nil {
+			o.progress(g.records)
 		}
 		g.records++
 		g.observe(record)
 	}
-	g.mark(r)
 	g.choose()
 	return g, nil
+}
+
+// newGathered knows which lanes and events findings are about.
+func newGathered(r *analysis.Result, o gathering) *gathered {
+	g := &gathered{
+		keep: newKeeper(o.most, r), lanes: map[[2]string]*lane{}, samples: newSamples(), stacks: map[int64][]traces.Frame{},
+	}
+	if o.compared {
+		g.history = map[string][]moment{}
+	}
+	g.versions = newVersions(r, g.keep.named)
+	for i := range r.Findings {
+		for _, name := range lanesOf(&r.Findings[i]) {
+			for _, group := range []string{"objects", "requests"} {
+				g.lane(group, name).found = true
+			}
+		}
+	}
+	return g
 }
 
 func (g *gathered) observe(record traces.Record) {
@@ -111,18 +162,21 @@ func (g *gathered) observe(record traces.Record) {
 	case *traces.Request:
 		g.request(x)
 	case *traces.Reconcile:
-		g.reconciles = append(g.reconciles, *x)
-		g.add(event{x.Seq, x.TS, x.Start, g.lane("reconciles", "reconcile "+key(x)), outcome(x), x.Error})
+		l := g.lane("reconciles", "reconcile "+key(x))
+		l.controller, l.key = x.Controller, [2]string{x.Namespace, x.Name}
+		what := outcome(x)
+		g.passes = append(g.passes, pass{x.Seq, x.Start, x.TS, l, what == kindReconcileError})
+		g.add(event{seq: x.Seq, ts: x.TS, start: x.Start, lane: l, kind: what, note: x.Error})
 	case *traces.Sample:
-		g.samples = append(g.samples, *x)
+		g.samples.add(x)
 	case *traces.Stack:
 		g.stacks[x.StackID] = x.Frames
 	case *traces.KernelEvent:
-		g.kernel = append(g.kernel, *x)
-		g.add(event{x.Seq, x.TS, x.TS, g.lane("kernel", x.Kind), kindKernel, address(x)})
+		g.kernel = append(g.kernel, burst{x.TS, max(1, x.Count), kernelRow(x)})
+		g.add(event{seq: x.Seq, ts: x.TS, start: x.TS, lane: g.lane("kernel", x.Kind), kind: kindKernel, note: address(x)})
 	case *traces.Decision:
 		if x.Rule != "" {
-			g.add(event{x.Seq, x.TS, x.TS, g.lane("faults", "the plan's faults"), kindFault, x.Kind + " " + x.Subject + ": " + x.Rule})
+			g.add(event{seq: x.Seq, ts: x.TS, start: x.TS, lane: g.lane("faults", "the plan's faults"), kind: kindFault, note: x.Kind + " " + x.Subject + ": " + x.Rule})
 		}
 	}
 }
@@ -138,9 +192,11 @@ func (g *gathered) lane(group, name string) *lane {
 }
 
 func (g *gathered) add(e event) {
-	e.lane.n++
 	e.lane.still = e.lane.still && e.kind == kindListed
-	g.events = append(g.events, e)
+	if g.history != nil && e.lane.group == "objects" && !heartbeat(e.lane.name) {
+		g.history[e.lane.name] = append(g.history[e.lane.name], moment{e.ts, e.kind})
+	}
+	g.keep.add(e)
 }
 
 // watch notes each state of an object once, however many streams delivered it.
@@ -153,12 +209,22 @@ func (g *gathered) watch(x *traces.WatchEvent) {
 	if typ == traces.Sync { // which says what is, not what became
 		id.typ = traces.Added
 	}
-	if g.seen[id] || g.seen[version{x.UID, x.ResourceVersion, traces.Modified}] && typ == traces.Sync {
+	first, again := g.seen.find(id)
+	if !again && typ == traces.Sync {
+		first, again = g.seen.find(version{x.UID, x.ResourceVersion, traces.Modified})
+	}
+	e := event{seq: x.Seq, ts: x.TS, start: x.TS, lane: g.lane("objects", objectName(&x.Identity)), kind: eventKinds[typ], note: x.Writer}
+	if again {
+		if g.keep.named[x.Seq] { // this very delivery is what a finding is about
+			g.versions.repeat(x.Seq, first)
+			e.note = "told to " + cmp.Or(x.Process, x.Stream)
+			g.keep.add(e)
+		}
 		return
 	}
-	g.seen[id] = true
+	g.seen.add(id, x.Seq)
 	g.versions.take(x)
-	g.add(event{x.Seq, x.TS, x.TS, g.lane("objects", objectName(&x.Identity)), eventKinds[typ], x.Writer})
+	g.add(e)
 }
 
 // request notes a call on its process's lane. Watches last as long as their client: they are no calls to be slow.
@@ -171,34 +237,20 @@ func (g *gathered) request(x *traces.Request) {
 	if x.Process == "" {
 		who = "calls by outsider " + cmp.Or(x.UserAgent, x.User, "unknown")
 	}
-	g.add(event{x.Seq, x.TS, x.Start, g.lane("requests", who), callKind(x), callNote(x)})
-}
-
-// mark finds the lanes that findings are about.
-func (g *gathered) mark(r *analysis.Result) {
-	for i := range r.Findings {
-		for _, name := range lanesOf(&r.Findings[i]) {
-			for _, group := range []string{"objects", "requests"} {
-				if l := g.lanes[[2]string{group, name}]; l != nil {
-					l.found = true
-				}
-			}
-		}
-	}
+	g.add(event{seq: x.Seq, ts: x.TS, start: x.Start, lane: g.lane("requests", who), kind: callKind(x), note: callNote(x)})
 }
 
 // choose puts the lanes in the order of the page and folds those that it has no room for, and objects that only were.
 func (g *gathered) choose() {
 	maps.DeleteFunc(g.lanes, func(_ [2]string, l *lane) bool {
-		if l.still && !l.found {
+		alone := l.still && !l.found && !l.named
+		if alone {
 			g.still += l.n
-			return true
 		}
-		return false
+		return alone || l.n == 0
 	})
-	g.events = slices.DeleteFunc(g.events, func(e event) bool { return e.lane.still && !e.lane.found })
 	byWeight := slices.SortedFunc(maps.Values(g.lanes), func(a, b *lane) int {
-		return cmp.Or(later(a.found, b.found), -cmp.Compare(a.n, b.n), cmp.Compare(a.group, b.group), cmp.Compare(a.name, b.name))
+		return cmp.Or(later(a.found, b.found), later(a.named, b.named), -cmp.Compare(a.n, b.n), cmp.Compare(a.group, b.group), cmp.Compare(a.name, b.name))
 	})
 	g.chosen = byWeight[:min(len(byWeight), MaxLanes)]
 	slices.SortFunc(g.chosen, func(a, b *lane) int {
@@ -207,33 +259,7 @@ func (g *gathered) choose() {
 	for i, l := range g.chosen {
 		l.index = i
 	}
-	g.thin()
-}
-
-// thin leaves out events, evenly over those that no finding is about, until the page has room.
-func (g *gathered) thin() {
-	all := len(g.events)
-	kept := slices.DeleteFunc(g.events, func(e event) bool { return e.lane.index < 0 })
-	if extra := len(kept) - MaxEvents; extra > 0 {
-		plain := 0
-		for _, e := range kept {
-			if !e.lane.found {
-				plain++
-			}
-		}
-		// Every step-th stays; with nothing but events of findings, the first stay.
-		step := max(1, (plain+max(1, plain-extra)-1)/max(1, plain-extra))
-		i := 0
-		kept = slices.DeleteFunc(kept, func(e event) bool {
-			if e.lane.found {
-				return false
-			}
-			i++
-			return i%step != 0
-		})
-		kept = kept[:min(len(kept), MaxEvents)]
-	}
-	g.left, g.events = int64(all-len(kept)), kept
+	g.left = g.keep.settle(byWeight)
 }
 
 // later puts those that are first.

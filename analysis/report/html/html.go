@@ -15,14 +15,20 @@ import (
 	"github.com/opreplay/opreplay/traces"
 )
 
-// Options of a page. The zero value is a page of one trace.
+// Run is a trace and what was found in it.
+type Run struct {
+	Trace  *traces.Trace
+	Result *analysis.Result
+}
+
+// Options of a page.
 type Options struct {
-	// Reference is the run without faults that the trace is shown beside; nil for none.
+	// Reference is the run without faults that each trace is shown beside; nil for none.
 	Reference *traces.Trace
 	// Live has the page look for a newer form of itself where it was fetched from.
 	Live bool
-	// Progress, if set, is called now and then with how many records were read.
-	Progress func(records int64)
+	// Progress, if set, is called now and then with how many records of a trace were read.
+	Progress func(t *traces.Trace, records int64)
 }
 
 //go:embed assets/page.html
@@ -43,30 +49,61 @@ var pageTemplate = template.Must(template.New("page").Funcs(template.FuncMap{
 	"thousands": report.Thousands,
 	"seconds":   report.Seconds,
 	"share":     func(p float64) string { return report.Value(p, "share") + " sure" },
+	"count":     count[int],
+	"count64":   count[int64],
 }).Parse(pageText))
 
-// Write writes the page of a trace and of what was found in it.
-func Write(ctx context.Context, w io.Writer, t *traces.Trace, r *analysis.Result, o Options) error {
-	g, err := gather(ctx, t, r, o.Progress)
-	if err != nil {
-		return err
+// Write writes the page of traces and of what was found in them.
+func Write(ctx context.Context, w io.Writer, o Options, runs ...Run) error {
+	each := gathering{most: MaxEvents / max(1, len(runs)), compared: o.Reference != nil}
+	look := func(t *traces.Trace, r *analysis.Result) (*gathered, error) {
+		if o.Progress != nil {
+			each.progress = func(records int64) { o.Progress(t, records) }
+		}
+		return gather(ctx, t, r, each)
 	}
-	d := g.data()
+	d, p := &data{Kinds: kinds}, &page{}
+	var ref *gathered
 	if o.Reference != nil {
-		ref, err := gather(ctx, o.Reference, &analysis.Result{}, o.Progress)
+		each.most = MaxEvents / (len(runs) + 1)
+		var err error
+		if ref, err = look(o.Reference, &analysis.Result{}); err != nil {
+			return err
+		}
+		t := ref.timeline()
+		d.Reference = &t
+	}
+	names := titles(runs)
+	for i, r := range runs {
+		g, err := look(r.Trace, r.Result)
 		if err != nil {
 			return err
 		}
-		d.beside(g, ref)
+		x := g.data()
+		if ref != nil {
+			x.Beside = g.beside(ref)
+		}
+		p.add(names[i], g, r.Result, x, len(runs) == 1)
+		d.Runs = append(d.Runs, x)
 	}
-	p := newPage(g, r, d)
+	if len(runs) == 1 {
+		p.Title = names[0]
+	} else {
+		p.Title = count(len(runs), "trace", "traces")
+		p.rank()
+	}
+	return compose(w, p, d, o.Live)
+}
+
+// compose writes a page with its scripts and their data.
+func compose(w io.Writer, p *page, d any, live bool) error {
 	text, err := json.Marshal(d) // which escapes <, > and &
 	if err != nil {
 		return err
 	}
-	p.Live, p.CSS = o.Live, template.CSS(pageCSS) //nolint:gosec // ours
+	p.Live, p.CSS = live, template.CSS(pageCSS) //nolint:gosec // ours
 	p.Policy = "default-src 'none'; img-src data:; style-src 'unsafe-inline'; script-src " + hashOf(echartsJS) + " " + hashOf(pageJS)
-	if o.Live {
+	if live {
 		p.Policy += "; connect-src 'self'"
 	}
 	out := bufio.NewWriter(w)

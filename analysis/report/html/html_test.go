@@ -2,6 +2,7 @@ package html
 
 import (
 	"encoding/json"
+	"fmt"
 	"strconv"
 	"strings"
 	"testing"
@@ -49,17 +50,17 @@ func TestCounts(t *testing.T) {
 	m.add(0, &traces.KernelEvent{Kind: "refused", Address: "::1", Port: 443, Count: 7})
 	r := &analysis.Result{Findings: []analysis.Finding{{ID: "F1", Group: "F1", Objects: []analysis.Object{{Resource: "pods", Namespace: "shop", Name: "a"}}}}}
 	page := write(t, m.open(), r, Options{})
-	d := dataOf(t, page)
+	d := dataOf(t, page).Runs[0]
 	count := map[string]int{}
-	for _, k := range d.Run.Kind {
-		count[d.Kinds[k]]++
+	for _, k := range d.Timeline.Kind {
+		count[kinds[k]]++
 	}
 	for kind, want := range map[string]int{"added": 1, "listed": 0, "modified": 1, "conflict": 1, "update": 1, "read": 0, "reconcile": 1, "kernel event": 1} {
 		if count[kind] != want {
 			t.Errorf("%d %s, want %d", count[kind], kind, want)
 		}
 	}
-	if !strings.Contains(page, "1 objects that were there and never changed") {
+	if !strings.Contains(page, "1 object that was there and never changed has no lane") {
 		t.Error("an object that never changed is not counted")
 	}
 	if q := d.Latency; len(q.N) != 2 || q.P50[0] != 10 || q.P99[1] != 30 {
@@ -90,12 +91,54 @@ func TestBeside(t *testing.T) {
 	run.state(2*time.Second, traces.Modified, "a", 5, "")
 	run.state(time.Second, traces.Modified, "a", 6, "")
 	d := dataOf(t, write(t, run.open(), &analysis.Result{}, Options{Reference: ref.open()}))
-	b := d.Beside
+	b := d.Runs[0].Beside
 	if b.Lane != "pods shop/b" || b.What != "deleted in this run, modified in the reference" || b.At != 2000 || b.Reference != 2000 {
 		t.Errorf("first difference %+v", b)
 	}
 	if len(b.Lanes) != 2 || b.Lanes[0] != "pods shop/a" {
 		t.Errorf("lanes %v", b.Lanes)
+	}
+}
+
+// Several traces are one page: all findings in one list, the worst first, each with its trace, and a part for each trace.
+func TestSeveral(t *testing.T) {
+	var runs []Run
+	for _, weight := range []float64{1, 9} {
+		m := newMade(t)
+		m.state(time.Second, traces.Added, "a", 1, "")
+		m.state(time.Second, traces.Modified, "a", 2, "")
+		m.call(time.Second, time.Millisecond, "update", "a", 200)
+		f := func(id, what string, s analysis.Severity, weight float64) analysis.Finding {
+			return analysis.Finding{ID: id, Group: id, Severity: s, What: what, First: begin, Last: begin.Add(3 * time.Second), Effect: analysis.Effect{Weight: weight}, Objects: []analysis.Object{{Resource: "pods", Namespace: "shop", Name: "a"}}}
+		}
+		runs = append(runs, Run{m.open(), &analysis.Result{Findings: []analysis.Finding{
+			f("F1", fmt.Sprintf("error %v", weight), analysis.Error, weight), f("F2", fmt.Sprintf("warning %v", weight), analysis.Warning, 99),
+		}}})
+	}
+	page := pageOf(t, Options{}, runs...)
+	at := 0
+	for _, want := range []string{
+		"4 findings, 4 causes: 2 of severity error, 2 of less",
+		"error 9.", "trace-2-top", "error 1.", "trace-1-top", "warning 1.", "warning 9.", // the list
+		`id="trace-1-top"`, `id="trace-1-F1"`, "error 1.", `id="trace-1-timeline"`, `id="trace-2-top"`, `id="trace-2-F1"`, "error 9.", `id="trace-2-timeline"`,
+	} {
+		i := strings.Index(page[at:], want)
+		if i < 0 {
+			t.Fatalf("no %q in its place", want)
+		}
+		at += i
+	}
+	if names := titles(runs); names[0] == names[1] || strings.Count(names[0], "/") != 1 {
+		t.Errorf("two folders of one name are told apart as %q", names)
+	}
+	for _, width := range []int{1280, 390} {
+		b := open(t, page, width, 900)
+		if n := b.look(); n != "8" { // of each trace two findings', the timeline, the latencies
+			t.Errorf("%s charts, want 8", n)
+		}
+		b.fits()
+		b.shot(fmt.Sprint("several-", width))
+		b.accessible()
 	}
 }
 
@@ -149,23 +192,63 @@ func TestNothing(t *testing.T) {
 	}
 }
 
-// More than a page has room for is left out evenly, but for what findings are about, and said.
-func TestLeftOut(t *testing.T) {
-	g := &gathered{lanes: map[[2]string]*lane{}}
-	found, plain := g.lane("objects", "found"), g.lane("objects", "plain")
-	found.found = true
-	for i := range MaxEvents {
-		g.add(event{lane: plain, seq: int64(i)})
-		if i%100 == 0 {
-			g.add(event{lane: found, seq: int64(i)})
+// A page of more than it has room for has all that findings name, thins the lanes that no finding is about first, each
+// evenly, and says how much is not there.
+func TestThinned(t *testing.T) {
+	named := []analysis.Item{{Seq: 77_777}, {Seq: 99_999}, {Seq: 100_001}}
+	r := &analysis.Result{Findings: []analysis.Finding{{
+		Objects: []analysis.Object{{Resource: "pods", Name: "found"}}, Evidence: analysis.Evidence{Items: named},
+	}}}
+	g := newGathered(r, gathering{most: 1000})
+	for seq := range int64(100_002) {
+		name := "plain"
+		switch {
+		case seq == 50_000:
+			name = "rare"
+		case seq%400 == 1:
+			name = "pods found"
 		}
+		g.add(event{lane: g.lane("objects", name), seq: seq, ts: seq, kind: kindModified})
 	}
 	g.choose()
-	kept := map[*lane]int{}
-	for _, e := range g.events {
-		kept[e.lane]++
+	kept, late, has := map[string]int{}, 0, map[int64]bool{}
+	for _, e := range g.keep.events {
+		kept[e.lane.name]++
+		has[e.seq] = true
+		if e.lane.name == "plain" && e.seq > 50_000 {
+			late++
+		}
 	}
-	if kept[found] != MaxEvents/100 || kept[plain] != MaxEvents/2 || g.left != MaxEvents/2 {
-		t.Errorf("kept %d of the finding's events and %d of the others, left out %d", kept[found], kept[plain], g.left)
+	for _, x := range named {
+		if !has[x.Seq] {
+			t.Errorf("event %d, which a finding names, is not in the page", x.Seq)
+		}
+	}
+	if kept["rare"] != 1 || kept["pods found"] != 251 { // one in 400 and its last
+		t.Errorf("kept %v, want all of the rare and the finding's lanes", kept)
+	}
+	if n := kept["plain"]; n < 300 || n > 749 || late < n/3 || late > 2*n/3 {
+		t.Errorf("kept %d of the plain lane, %d of its second half, want what there is room for, evenly", n, late)
+	}
+	l := g.left
+	if l.All != 100_002 || l.Drawn != len(g.keep.events) || len(l.Said()) != 1 || !strings.HasPrefix(l.Said()[0], count(100_002-l.Drawn, "", "events are")) {
+		t.Errorf("says %q of %+v", l.Said(), l)
+	}
+}
+
+// Where lanes that findings are about have more than the page has room for, they are thinned too.
+func TestFindingsThinned(t *testing.T) {
+	r := &analysis.Result{Findings: []analysis.Finding{{Objects: []analysis.Object{{Resource: "pods", Name: "found"}}, Row: 9_998}}}
+	g := newGathered(r, gathering{most: 1000})
+	for seq := range int64(10_000) {
+		g.add(event{lane: g.lane("objects", "pods found"), seq: seq, kind: kindModified})
+	}
+	g.choose()
+	n := len(g.keep.events)
+	if n < 500 || n > 1000 || g.keep.events[n-2].seq < 9_900 && g.keep.events[n-1].seq != 9_998 {
+		t.Errorf("kept %d events, the last %d", n, g.keep.events[n-1].seq)
+	}
+	if said := g.left.Said(); len(said) != 1 || !strings.Contains(said[0], "findings are about every 16th is drawn") {
+		t.Errorf("says %q", said)
 	}
 }

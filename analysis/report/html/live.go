@@ -77,7 +77,7 @@ func (l *Live) made(ctx context.Context) ([]byte, error) {
 		return nil, err
 	}
 	var b bytes.Buffer
-	if err := Write(ctx, &b, t, result, Options{Live: true}); err != nil {
+	if err := Write(ctx, &b, Options{Live: true}, Run{t, result}); err != nil {
 		return nil, err
 	}
 	l.version, l.page = t.SHA256(), b.Bytes()

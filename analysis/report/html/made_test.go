@@ -114,8 +114,13 @@ func everything(t testing.TB, n int) (*traces.Trace, *analysis.Result) {
 
 func write(t testing.TB, trace *traces.Trace, r *analysis.Result, o Options) string {
 	t.Helper()
+	return pageOf(t, o, Run{trace, r})
+}
+
+func pageOf(t testing.TB, o Options, runs ...Run) string {
+	t.Helper()
 	var out bytes.Buffer
-	if err := Write(t.Context(), &out, trace, r, o); err != nil {
+	if err := Write(t.Context(), &out, o, runs...); err != nil {
 		t.Fatal(err)
 	}
 	return out.String()

@@ -1,9 +1,12 @@
 package html
 
 import (
+	"cmp"
 	"html/template"
 	"path/filepath"
 	"slices"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/opreplay/opreplay/analysis"
@@ -16,28 +19,46 @@ const maxKeys = 100
 
 // page is what the page's template prints.
 type page struct {
-	Policy  string
-	CSS     template.CSS
-	Live    bool
-	Title   string
-	Facts   []fact
-	Caveats []string
-	Errors  int
-	Others  int
-	// Causes is how many different causes the findings have.
-	Causes   int
-	Findings []finding
+	Policy string
+	CSS    template.CSS
+	Live   bool
+	Title  string
+	verdict
+	Runs []*run
+	// Ranked are the findings of all runs, where there are several.
+	Ranked []*finding
+}
+
+// verdict counts findings.
+type verdict struct {
+	N, Errors, Others int
+	// Causes is how many different causes they have.
+	Causes int
+}
+
+// run is what the page tells of one trace.
+type run struct {
+	Index int
+	// Prefix makes the run's names of places in the page its own.
+	Prefix string
+	// Alone is whether the page has no other, Level that of its headings.
+	Alone bool
+	Level int
+	Title string
+	verdict
+	Facts    []fact
+	Caveats  []string
+	Findings []*finding
 	Notes    []analysis.Note
-	Lanes    []laneData
-	Left     int64
-	Folded   int
+	Left     left
+	Unknown  int // versions of which the page doesn't say what they changed
 	Still    int
 	Beside   *beside
 	Latency  bool
 	Duration bool
 	Kernel   bool
 	Flame    bool
-	Keys     []*passes
+	Keys     []*keyed
 	MoreKeys int
 }
 
@@ -46,6 +67,7 @@ type fact struct{ Name, Value string }
 // finding is one with what only the trace has.
 type finding struct {
 	analysis.Finding
+	Run     *run
 	When    string
 	Long    string
 	More    int64 // evidence that is not shown
@@ -68,32 +90,66 @@ type findingData struct {
 
 const moments = "2006-01-02 15:04:05.000 UTC"
 
-func newPage(g *gathered, r *analysis.Result, d *data) *page {
-	p := &page{
-		Title: filepath.Base(g.trace.Dir()), Facts: g.facts(r), Caveats: r.Caveats, Notes: r.Notes, Lanes: d.Run.Lanes,
-		Left: g.left, Still: g.still, Folded: len(g.lanes) - len(g.chosen), Beside: d.Beside,
+// add puts a run onto the page.
+func (p *page) add(title string, g *gathered, r *analysis.Result, d *runData, alone bool) {
+	x := &run{
+		Index: len(p.Runs), Alone: alone, Level: 2, Title: title,
+		Facts: g.facts(r), Caveats: r.Caveats, Notes: r.Notes,
+		Left: g.left, Unknown: g.versions.left, Still: g.still, Beside: d.Beside,
 		Latency: d.Latency != nil, Duration: d.Duration != nil, Kernel: d.Kernel != nil, Flame: d.Flame != nil,
 	}
-	p.Keys, p.MoreKeys = g.byKey(maxKeys)
+	if !alone {
+		x.Prefix, x.Level = "trace-"+strconv.Itoa(x.Index+1)+"-", 3
+	}
+	x.Keys, x.MoreKeys = g.byKey(maxKeys)
 	causes := map[string]bool{}
 	for i := range r.Findings {
 		f := &r.Findings[i]
 		causes[f.Group] = true
+		x.N++
 		if f.Severity == analysis.Error {
-			p.Errors++
+			x.Errors++
 		} else {
-			p.Others++
+			x.Others++
 		}
-		x := g.findingData(f)
-		d.Findings = append(d.Findings, x)
-		p.Findings = append(p.Findings, finding{
-			Finding: *f, When: f.First.Format(moments), Long: report.Seconds(f.Last.Sub(f.First).Seconds()),
+		fd := g.findingData(f)
+		d.Findings = append(d.Findings, fd)
+		x.Findings = append(x.Findings, &finding{
+			Finding: *f, Run: x, When: f.First.Format(moments), Long: report.Seconds(f.Last.Sub(f.First).Seconds()),
 			More: f.Evidence.Total - int64(len(f.Evidence.Items)), MoreObj: f.Total - int64(len(f.Objects)),
-			Flame: x.Flame != nil, Frames: g.stacks[f.Stack],
+			Flame: fd.Flame != nil, Frames: g.stacks[f.Stack],
 		})
 	}
-	p.Causes = len(causes)
-	return p
+	x.Causes = len(causes)
+	p.N, p.Errors, p.Others, p.Causes = p.N+x.N, p.Errors+x.Errors, p.Others+x.Others, p.Causes+x.Causes
+	p.Runs = append(p.Runs, x)
+}
+
+// rank puts the findings of all runs in one order, that of an analysis: severity, then how large they are.
+func (p *page) rank() {
+	for _, r := range p.Runs {
+		p.Ranked = append(p.Ranked, r.Findings...)
+	}
+	slices.SortStableFunc(p.Ranked, func(a, b *finding) int {
+		return cmp.Or(cmp.Compare(a.Severity, b.Severity), cmp.Compare(b.Effect.Weight, a.Effect.Weight))
+	})
+}
+
+// titles name traces by the ends of their paths, as long as it takes to tell them apart.
+func titles(runs []Run) []string {
+	list := make([]string, len(runs))
+	for parts := 1; ; parts++ {
+		n, grown := map[string]int{}, false
+		for i, r := range runs {
+			all := strings.Split(filepath.ToSlash(filepath.Clean(r.Trace.Dir())), "/")
+			list[i] = strings.Join(all[max(0, len(all)-parts):], "/")
+			grown = grown || parts < len(all)
+			n[list[i]]++
+		}
+		if len(n) == len(runs) || !grown { // or one trace comes twice
+			return list
+		}
+	}
 }
 
 func (g *gathered) facts(r *analysis.Result) []fact {
@@ -128,7 +184,7 @@ func (g *gathered) findingData(f *analysis.Finding) findingData {
 	for _, e := range f.Evidence.Items {
 		d.Marks = append(d.Marks, e.Seq)
 	}
-	if len(g.samples) > 0 && len(f.Objects) > 0 {
+	if len(g.samples.list) > 0 && len(f.Objects) > 0 {
 		d.Flame = g.flame(g.reconcilesOf(f))
 	}
 	return d
@@ -141,9 +197,18 @@ func (g *gathered) reconcilesOf(f *analysis.Finding) func(int64) bool {
 		keys[[2]string{o.Namespace, o.Name}] = true
 	}
 	ids := map[int64]bool{}
-	for i := range g.reconciles {
-		x := &g.reconciles[i]
-		ids[x.Seq] = keys[[2]string{x.Namespace, x.Name}]
+	for _, p := range g.passes {
+		if keys[p.lane.key] {
+			ids[p.seq] = true
+		}
 	}
 	return func(id int64) bool { return ids[id] }
+}
+
+// count is a number and what there is of it.
+func count[N int | int64](n N, one, many string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return report.Thousands(int64(n)) + " " + many
 }

@@ -56,18 +56,17 @@ type histogram struct {
 }
 
 func (g *gathered) histogram() *histogram {
-	if len(g.reconciles) == 0 {
+	if len(g.passes) == 0 {
 		return nil
 	}
 	by, low, high := map[string]map[int]int{}, math.MaxInt, math.MinInt
-	for i := range g.reconciles {
-		r := &g.reconciles[i]
-		b := boundOf(millis(r.TS - r.Start))
+	for _, p := range g.passes {
+		b := boundOf(millis(p.end - p.start))
 		low, high = min(low, b), max(high, b)
-		if by[r.Controller] == nil {
-			by[r.Controller] = map[int]int{}
+		if by[p.lane.controller] == nil {
+			by[p.lane.controller] = map[int]int{}
 		}
-		by[r.Controller][b]++
+		by[p.lane.controller][b]++
 	}
 	h := &histogram{Controllers: slices.Sorted(maps.Keys(by))}
 	for b := low; b <= high; b++ {
@@ -108,13 +107,11 @@ func (g *gathered) heat() *heat {
 		return nil
 	}
 	counts := map[string]map[int64]int64{}
-	for i := range g.kernel {
-		e := &g.kernel[i]
-		row := strings.TrimSpace(e.Kind + " " + address(&traces.KernelEvent{Address: e.Address, Port: e.Port}))
-		if counts[row] == nil {
-			counts[row] = map[int64]int64{}
+	for _, e := range g.kernel {
+		if counts[e.what] == nil {
+			counts[e.what] = map[int64]int64{}
 		}
-		counts[row][(e.TS-g.first)/g.width()] += max(1, e.Count)
+		counts[e.what][(e.ts-g.first)/g.width()] += e.count
 	}
 	h := &heat{Rows: slices.Sorted(maps.Keys(counts)), Width: millis(g.width())}
 	for y, row := range h.Rows {
@@ -125,9 +122,15 @@ func (g *gathered) heat() *heat {
 	return h
 }
 
-// passes sums up the reconciles of one key.
-type passes struct {
+// kernelRow names what kind of kernel event it was, and with whom.
+func kernelRow(x *traces.KernelEvent) string {
+	return strings.TrimSpace(x.Kind + " " + address(&traces.KernelEvent{Address: x.Address, Port: x.Port}))
+}
+
+// keyed sums up the reconciles of one key.
+type keyed struct {
 	Key           string
+	Lane          string
 	N, Failed     int
 	Median, Worst float64 // seconds
 	Total         float64 // seconds
@@ -135,27 +138,27 @@ type passes struct {
 }
 
 // byKey are the keys that took longest, and how many more there are.
-func (g *gathered) byKey(most int) ([]*passes, int) {
-	by := map[string]*passes{}
-	for i := range g.reconciles {
-		r := &g.reconciles[i]
-		k := key(r)
-		if by[k] == nil {
-			by[k] = &passes{Key: k}
+func (g *gathered) byKey(most int) ([]*keyed, int) {
+	by := map[string]*keyed{}
+	for _, p := range g.passes {
+		k := by[p.lane.name]
+		if k == nil {
+			k = &keyed{Key: strings.TrimPrefix(p.lane.name, "reconcile "), Lane: p.lane.name}
+			by[p.lane.name] = k
 		}
-		p, took := by[k], float64(r.TS-r.Start)/1e9
-		p.N, p.Total, p.took = p.N+1, p.Total+took, append(p.took, took)
-		if outcome(r) == kindReconcileError {
-			p.Failed++
+		took := float64(p.end-p.start) / 1e9
+		k.N, k.Total, k.took = k.N+1, k.Total+took, append(k.took, took)
+		if p.failed {
+			k.Failed++
 		}
 	}
-	list := make([]*passes, 0, len(by))
-	for _, k := range slices.Sorted(maps.Keys(by)) {
-		p := by[k]
-		slices.Sort(p.took)
-		p.Median, p.Worst = stat.Quantile(0.5, stat.Empirical, p.took, nil), p.took[len(p.took)-1]
-		list = append(list, p)
+	list := make([]*keyed, 0, len(by))
+	for _, name := range slices.Sorted(maps.Keys(by)) {
+		k := by[name]
+		slices.Sort(k.took)
+		k.Median, k.Worst = stat.Quantile(0.5, stat.Empirical, k.took, nil), k.took[len(k.took)-1]
+		list = append(list, k)
 	}
-	slices.SortStableFunc(list, func(a, b *passes) int { return -cmp.Compare(a.Total, b.Total) })
+	slices.SortStableFunc(list, func(a, b *keyed) int { return -cmp.Compare(a.Total, b.Total) })
 	return list[:min(most, len(list))], max(0, len(list)-most)
 }

@@ -27,16 +27,18 @@ type change struct {
 
 // versions keeps what each version of the objects of findings changed.
 type versions struct {
-	of      map[string]map[string]string // object → the last version's fields
-	changes map[string][]change          // seq → what that version changed
-	more    map[string]int               // seq → how many more it changed
+	of      map[string]string   // object → its last version, "" before the first
+	named   map[int64]bool      // rows that findings name, of which nothing is left out
+	changes map[string][]change // seq → what that version changed
+	more    map[string]int      // seq → how many more it changed
+	left    int                 // versions that the page has no room for
 }
 
-func newVersions(r *analysis.Result) *versions {
-	v := &versions{of: map[string]map[string]string{}, changes: map[string][]change{}, more: map[string]int{}}
+func newVersions(r *analysis.Result, named map[int64]bool) versions {
+	v := versions{of: map[string]string{}, named: named, changes: map[string][]change{}, more: map[string]int{}}
 	for i := range r.Findings {
 		for _, o := range r.Findings[i].Objects {
-			v.of[o.String()] = nil
+			v.of[o.String()] = ""
 		}
 	}
 	return v
@@ -46,27 +48,52 @@ func newVersions(r *analysis.Result) *versions {
 func (v *versions) take(x *traces.WatchEvent) {
 	name := objectName(&x.Identity)
 	before, wanted := v.of[name]
-	if !wanted || x.Object == "" || len(v.changes) >= maxVersions {
+	if !wanted || x.Object == "" {
 		return
 	}
-	var object any
-	d := json.NewDecoder(strings.NewReader(x.Object))
-	d.UseNumber()
-	if d.Decode(&object) != nil {
+	v.of[name] = x.Object
+	if before == "" {
+		return
+	}
+	if len(v.changes) >= maxVersions && !v.named[x.Seq] {
+		v.left++
+		return
+	}
+	a, okA := fields(before)
+	b, okB := fields(x.Object)
+	if !okA || !okB {
 		return // a cut object is the trace's loss, and stated there
 	}
-	after := map[string]string{}
-	flatten(after, "", object)
-	v.of[name] = after
-	if before == nil {
-		return
-	}
-	list := compare(before, after)
+	list := compare(a, b)
 	seq := strconv.FormatInt(x.Seq, 10)
 	if extra := len(list) - maxChanges; extra > 0 {
 		v.more[seq], list = extra, list[:maxChanges]
 	}
 	v.changes[seq] = list
+}
+
+// repeat says that a row tells of the same version as an earlier one.
+func (v *versions) repeat(seq, first int64) {
+	from, to := strconv.FormatInt(first, 10), strconv.FormatInt(seq, 10)
+	if list, ok := v.changes[from]; ok {
+		v.changes[to] = list
+	}
+	if n := v.more[from]; n > 0 {
+		v.more[to] = n
+	}
+}
+
+// fields are the leaves of an object's text by path.
+func fields(text string) (map[string]string, bool) {
+	var object any
+	d := json.NewDecoder(strings.NewReader(text))
+	d.UseNumber()
+	if d.Decode(&object) != nil {
+		return nil, false
+	}
+	out := map[string]string{}
+	flatten(out, "", object)
+	return out, true
 }
 
 // flatten lists the leaves of an object by path. Book-keeping that changes with every write is left out.

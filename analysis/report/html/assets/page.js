@@ -15,6 +15,7 @@ const looks = {
   'kernel event': ['#953800', '#f0883e', 'diamond'], 'fault': ['#bf3989', '#f778ba', 'pin'],
 };
 const look = kind => looks[data.kinds[kind]];
+const runOf = el => data.runs[el.closest('[data-run]').dataset.run];
 const paint = kind => look(kind)[isDark() ? 1 : 0];
 
 const add = (parent, tag, text) => { const e = document.createElement(tag); if (text !== undefined) e.textContent = text; parent.append(e); return e; };
@@ -25,7 +26,7 @@ const span = ms => {
   if (a >= 1 || a === 0) return n(ms) + ' ms';
   return n(ms * 1e3) + ' µs';
 };
-const clock = ms => new Date(data.start + ms).toISOString().replace('T', ' ').replace('Z', ' UTC');
+const clock = (tl, ms) => new Date(tl.start + ms).toISOString().replace('T', ' ').replace('Z', ' UTC');
 
 // ---- charts: drawn when they come into view, drawn anew when the theme changes
 
@@ -45,13 +46,14 @@ function draw(el) {
 }
 
 const label = (el, text, role) => { el.setAttribute('role', role || 'img'); el.setAttribute('aria-label', text); };
-const findingOf = el => data.findings.find(f => f.id === el.dataset.id);
+const filterOf = el => { const wanted = el.closest('[data-run]').querySelector('.filter').value.trim().toLowerCase(); return name => name.toLowerCase().includes(wanted); };
+const findingOf = el => runOf(el).findings.find(f => f.id === el.dataset.id);
 
 const makers = {
-  timeline(el, c) { lanes(el, c, data.run, {filter: name => name.toLowerCase().includes(document.getElementById('filter').value.trim().toLowerCase()), label: 'Timeline of the whole run'}); },
+  timeline(el, c) { const f = filterOf(el); lanes(el, c, runOf(el).timeline, {filter: f, label: 'Timeline of the whole run'}); },
   finding(el, c) {
     const f = findingOf(el), wanted = new Set(f.lanes);
-    lanes(el, c, data.run, {filter: (name, group) => wanted.has(name) || group === 'faults' || (group === 'reconciles' && f.lanes.some(l => name.endsWith(' ' + l.split(' ')[1]))), from: f.from, to: f.to, marks: new Set(f.marks), label: 'Timeline of ' + f.id});
+    lanes(el, c, runOf(el).timeline, {filter: (name, group) => wanted.has(name) || group === 'faults' || (group === 'reconciles' && f.lanes.some(l => name.endsWith(' ' + l.split(' ')[1]))), from: f.from, to: f.to, marks: new Set(f.marks), label: 'Timeline of ' + f.id});
   },
   beside(el, c) { both(el, c); },
   survival(el, c) {
@@ -70,7 +72,7 @@ const makers = {
   },
   chain(el, c) { chain(el, c, findingOf(el).path); },
   duration(el, c) {
-    const h = data.duration;
+    const h = runOf(el).duration;
     label(el, 'Histogram of reconcile durations of ' + h.controllers.join(', '));
     c.setOption(options('', {
       grid: {left: 55, right: 15, top: 40, bottom: 45}, legend: legend(), tooltip: {trigger: 'axis'},
@@ -79,17 +81,17 @@ const makers = {
     }));
   },
   latency(el, c) {
-    const q = data.latency;
+    const q = runOf(el).latency;
     label(el, 'Quantiles of the latency of ' + q.n.reduce((a, b) => a + b, 0) + ' API calls over time');
     const line = (name, key, i) => ({name, type: 'line', data: q.t.map((t, j) => [t, q[key][j]]), symbolSize: 5, itemStyle: {color: paint([1, 7, 9][i])}, lineStyle: {color: paint([1, 7, 9][i])}});
     c.setOption(options('', {
       grid: {left: 65, right: 15, top: 40, bottom: 45}, legend: legend(), tooltip: {trigger: 'axis', valueFormatter: v => span(v), axisPointer: {label: {formatter: p => span(p.value)}}},
-      xAxis: axis({type: 'value', max: data.length, axisLabel: {color: colour('text'), formatter: span, hideOverlap: true}}), yAxis: axis({type: 'value', axisLabel: {color: colour('text'), formatter: span}}),
+      xAxis: axis({type: 'value', max: runOf(el).timeline.length, axisLabel: {color: colour('text'), formatter: span, hideOverlap: true}}), yAxis: axis({type: 'value', axisLabel: {color: colour('text'), formatter: span}}),
       series: [line('half', 'p50', 0), line('90 %', 'p90', 1), line('99 %', 'p99', 2)],
     }));
   },
   kernel(el, c) {
-    const h = data.kernel, wide = Math.max(...h.cells.map(x => x[0])) + 1, top = Math.max(...h.cells.map(x => x[2]));
+    const h = runOf(el).kernel, wide = Math.max(...h.cells.map(x => x[0])) + 1, top = Math.max(...h.cells.map(x => x[2]));
     label(el, 'Heat map of kernel events over time: ' + h.rows.join(', '));
     c.setOption(options('', {
       grid: {left: 10, right: 15, top: 10, bottom: 60, containLabel: true}, tooltip: {formatter: p => h.rows[p.value[1]] + '\n' + span(p.value[0] * h.width) + ': ' + p.value[2]},
@@ -98,7 +100,7 @@ const makers = {
       series: [{type: 'heatmap', data: h.cells}],
     }));
   },
-  flame(el, c) { flame(el, c, el.dataset.id ? findingOf(el).flame : data.flame); },
+  flame(el, c) { flame(el, c, el.dataset.id ? findingOf(el).flame : runOf(el).flame); },
 };
 
 // ---- lanes
@@ -144,7 +146,7 @@ const nameLabel = el => ({color: colour('text'), width: narrow(el) ? 105 : 250, 
 const shown = 24; // lanes at once; more can be scrolled to
 
 function lanes(el, c, tl, o) {
-  const from = o.from ?? 0, to = Math.min(o.to ?? data.length, data.length) || 1;
+  const from = o.from ?? 0, to = Math.min(o.to ?? tl.length, tl.length) || 1;
   const picked = pick(tl, o.filter, from, to), n = picked.names.length, events = picked.kinds.reduce((a, k) => a + k.length, 0);
   el.style.height = Math.min(n, shown) * 24 + 150 + 'px';
   c.resize();
@@ -173,8 +175,8 @@ function lanes(el, c, tl, o) {
 
 // both draws the run over its reference, on one scale of time, with the first difference marked.
 function both(el, c) {
-  const b = data.beside, other = b.timeline, wanted = new Set(b.lanes), of = (name, group) => group === 'faults' || (group === 'objects' && wanted.has(name));
-  const end = Math.max(data.length, ...other.t.slice(-1)), a = pick(data.run, of, 0, end), r = pick(other, of, 0, end);
+  const run = runOf(el).timeline, b = runOf(el).beside, other = data.reference, wanted = new Set(b.lanes), of = (name, group) => group === 'faults' || (group === 'objects' && wanted.has(name));
+  const end = Math.max(run.length, other.length), a = pick(run, of, 0, end), r = pick(other, of, 0, end);
   const names = [...new Set([...a.names, ...r.names])], place = new Map(names.map((n, i) => [n, i]));
   const onto = (tl, p) => { p.kinds.forEach(k => k.forEach(x => { x[1] = place.get(tl.lanes[tl.lane[x[2]]].name); })); return p; };
   const height = names.length * 20;
@@ -185,15 +187,15 @@ function both(el, c) {
   c.setOption(options('', {
     legend: legend(), title: [{text: 'this run', left: 5, top: 30, textStyle: {fontSize: 12, color: colour('text')}}, {text: 'the reference', left: 5, top: 75 + height, textStyle: {fontSize: 12, color: colour('text')}}],
     grid: [{left, right: 20, top: 50, height}, {left, right: 20, top: 95 + height, height}],
-    tooltip: {trigger: 'item', formatter: p => note(p.seriesIndex < cut ? data.run : other, p.value[2])},
+    tooltip: {trigger: 'item', formatter: p => note(p.seriesIndex < cut ? run : other, p.value[2])},
     xAxis: [Object.assign(timeAxis(0, end), {gridIndex: 0}), Object.assign(timeAxis(0, end), {gridIndex: 1})],
     yAxis: [0, 1].map(i => Object.assign(rowOf(names), {gridIndex: i, axisLabel: nameLabel(el)})),
     dataZoom: [{type: 'inside', xAxisIndex: [0, 1], filterMode: 'weakFilter', zoomOnMouseWheel: 'ctrl'}, {type: 'slider', xAxisIndex: [0, 1], filterMode: 'weakFilter', bottom: 5, height: 24, labelFormatter: span, textStyle: {color: colour('text')}, showDataShadow: false}],
     series: [],
   }), true);
-  const mine = mark(series(data.run, onto(data.run, a), 0), b.at, 'first difference'), cut = mine.length;
+  const mine = mark(series(run, onto(run, a), 0), b.at, 'first difference'), cut = mine.length;
   c.setOption({series: [...mine, ...mark(series(other, onto(other, r), 1), b.reference, 'here')]});
-  c.on('click', p => { if (p.value) show(el, p.seriesIndex < cut ? data.run : other, p.value[2]); });
+  c.on('click', p => { if (p.value) show(el, p.seriesIndex < cut ? run : other, p.value[2]); });
   steer(el, c);
 }
 
@@ -225,15 +227,15 @@ function show(el, tl, i) {
   if (!box?.classList.contains('record')) { box = document.createElement('div'); box.className = 'record'; box.setAttribute('role', 'status'); el.after(box); }
   box.replaceChildren();
   add(box, 'h3', 'seq ' + tl.seq[i] + ': ' + data.kinds[tl.kind[i]] + ' ' + tl.lanes[tl.lane[i]].name);
-  add(box, 'p', clock(tl.t[i]) + ', ' + span(tl.t[i]) + ' after the begin' + (tl.d[i] ? ', took ' + span(tl.d[i]) : '') + (tl.note[i] ? '. ' + tl.notes[tl.note[i]] : ''));
-  const list = tl === data.run && data.changes[tl.seq[i]];
+  add(box, 'p', clock(tl, tl.t[i]) + ', ' + span(tl.t[i]) + ' after the begin' + (tl.d[i] ? ', took ' + span(tl.d[i]) : '') + (tl.note[i] ? '. ' + tl.notes[tl.note[i]] : ''));
+  const run = runOf(el), list = tl === run.timeline && run.changes[tl.seq[i]];
   if (!list) return;
   if (!list.length) { add(box, 'p', 'No field but the version changed.'); return; }
   const scroll = add(box, 'div'); scroll.className = 'scroll'; scroll.tabIndex = 0;
   const table = add(scroll, 'table'), head = add(add(table, 'thead'), 'tr'), body = add(table, 'tbody');
   for (const t of ['field', 'before', 'after']) add(head, 'th', t);
   for (const x of list) { const r = add(body, 'tr'); add(add(r, 'td'), 'code', x.path); add(add(r, 'td'), 'code', x.before || '(absent)'); add(add(r, 'td'), 'code', x.after || '(gone)'); }
-  const more = data.more[tl.seq[i]];
+  const more = run.more[tl.seq[i]];
   if (more) add(box, 'p', more + ' fields more.');
 }
 
@@ -313,26 +315,31 @@ const theme = document.getElementById('theme');
 theme.hidden = false;
 theme.onclick = () => { root.dataset.theme = isDark() ? 'light' : 'dark'; for (const e of charts.keys()) draw(e); };
 
-const filter = document.getElementById('filter'), timeline = document.querySelector('[data-chart=timeline]');
-document.querySelector('.tools').hidden = false;
-const refilter = () => {
-  const n = data.run.lanes.filter(l => l.name.toLowerCase().includes(filter.value.trim().toLowerCase())).length;
-  document.getElementById('filtered').textContent = filter.value ? n + ' of ' + data.run.lanes.length + ' lanes' : '';
-  watcher.unobserve(timeline);
-  draw(timeline);
-};
-filter.addEventListener('input', refilter);
-for (const b of document.querySelectorAll('.key')) b.onclick = () => { filter.value = b.dataset.lane; refilter(); document.getElementById('timeline').scrollIntoView(); timeline.focus(); };
+for (const run of document.querySelectorAll('[data-run]')) {
+  const filter = run.querySelector('.filter'), timeline = run.querySelector('[data-chart=timeline]');
+  run.querySelector('.tools').hidden = false;
+  const refilter = () => {
+    const all = runOf(timeline).timeline.lanes, n = all.filter(l => filterOf(timeline)(l.name)).length;
+    run.querySelector('.filtered').textContent = filter.value ? n + ' of ' + all.length + ' lanes' : '';
+    watcher.unobserve(timeline);
+    draw(timeline);
+  };
+  filter.addEventListener('input', refilter);
+  for (const b of run.querySelectorAll('.key')) b.onclick = () => { filter.value = b.dataset.lane; refilter(); timeline.scrollIntoView({block: 'center'}); timeline.focus({preventScroll: true}); };
+}
 for (const b of document.querySelectorAll('.copy')) { b.hidden = !navigator.clipboard; b.onclick = () => navigator.clipboard.writeText(b.dataset.text).then(() => { b.textContent = 'Copied'; }); }
 
 if ('live' in document.body.dataset) {
   let known;
   setInterval(async () => {
-    const now = await fetch('version').then(r => r.text()).catch(() => known);
+    const now = await fetch('version').then(r => r.ok ? r.text() : known).catch(() => known);
     if (known !== undefined && now !== known) location.reload();
     known = now;
   }, 2000);
-  filter.value = sessionStorage.getItem('filter') || '';
-  filter.addEventListener('input', () => sessionStorage.setItem('filter', filter.value));
+  // What its reader has chosen outlives a reload: the filter, and what part of the time a timeline shows.
+  document.querySelectorAll('.filter').forEach((f, i) => {
+    f.value = sessionStorage.getItem('filter' + i) || '';
+    f.addEventListener('input', () => sessionStorage.setItem('filter' + i, f.value));
+  });
 }
 })();
