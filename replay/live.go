@@ -3,6 +3,7 @@ package replay
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -200,7 +201,7 @@ func (v *virtualRun) deleteGarbage(o *owned) error {
 		return cli.CannotRun(err)
 	}
 	_, err = io.Copy(io.Discard, res.Body)
-	return err // whether it was refused is in the record
+	return errors.Join(err, res.Body.Close()) // whether it was refused is in the record
 }
 
 const garbageCollector = "generic-garbage-collector"

@@ -12,8 +12,10 @@ import (
 // A resource that is called by its singular is told of, in whatever part of a plan; others pass, known or not.
 func TestSingularsInPlans(t *testing.T) {
 	known := []traces.Resource{
-		{Version: "v1", Resource: "configmaps"}, {Group: "networking.k8s.io", Version: "v1", Resource: "ingresses"},
-		{Group: "networking.k8s.io", Version: "v1", Resource: "networkpolicies"}, {Group: "x.io", Version: "v1", Resource: "status"},
+		{Version: "v1", Resource: "configmaps"},
+		{Group: "networking.k8s.io", Version: "v1", Resource: "ingresses"},
+		{Group: "networking.k8s.io", Version: "v1", Resource: "networkpolicies"},
+		{Group: "x.io", Version: "v1", Resource: "status"},
 	}
 	for line, meant := range map[string]string{
 		`crash: {process: operator, after: "CREATE configmap/a #1"}`:                                 "configmaps",

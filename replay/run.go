@@ -162,7 +162,7 @@ const PlanFile = "plan.yaml"
 func reclaim(dir string) error {
 	t, err := traces.Open(dir)
 	if err != nil {
-		return nil // no trace: whoever makes one there will say what is wrong
+		return nil //nolint:nilerr // no trace: whoever makes one there will say what is wrong
 	}
 	run := t.Manifest().Run
 	if err := t.Close(); err != nil || run == nil || run.Failed == "" {

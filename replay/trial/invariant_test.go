@@ -23,14 +23,14 @@ func TestInvariants(t *testing.T) {
 	}
 	const holds, broken, bad = "", "does not hold", "no such overload"
 	for expr, want := range map[string]string{
-		`objects.all(o, o.status.ready)`:                                                   "no such key: status",
-		`objects.all(o, !has(o.status) || o.status.ready)`:                                 holds,
-		`objects.exists(o, has(o.status) && !o.status.ready)`:                              broken,
-		`objects.all(o, o.spec.size > 2)`:                                                  bad,
-		`object.status.ready`:                                                              holds,
-		`!object.status.ready`:                                                             broken,
-		`object.spec.size > 2`:                                                             bad,
-		`old == null || object.spec.size == old.spec.size`:                                 holds,
+		`objects.all(o, o.status.ready)`:                      "no such key: status",
+		`objects.all(o, !has(o.status) || o.status.ready)`:    holds,
+		`objects.exists(o, has(o.status) && !o.status.ready)`: broken,
+		`objects.all(o, o.spec.size > 2)`:                     bad,
+		`object.status.ready`:                                 holds,
+		`!object.status.ready`:                                broken,
+		`object.spec.size > 2`:                                bad,
+		`old == null || object.spec.size == old.spec.size`:    holds,
 		`objects.filter(o, o.kind == "Widget").all(o, has(o.spec) && has(o.status.ready))`: "no such key: status",
 	} {
 		rules, err := compile([]Invariant{{Name: "it", Expr: expr}})

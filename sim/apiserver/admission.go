@@ -146,7 +146,7 @@ func (g *nameGenerator) Admit(ctx context.Context, a admission.Attributes, _ adm
 	}
 	m, err := meta.Accessor(a.GetObject())
 	if err != nil || m.GetName() != "" || m.GetGenerateName() == "" {
-		return nil // no metadata or no wish: the registry has its own opinion
+		return nil //nolint:nilerr // no metadata or no wish: the registry has its own opinion
 	}
 	if hint := store.HintFrom(ctx); hint.Name != "" {
 		m.SetName(hint.Name)

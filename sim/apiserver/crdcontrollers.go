@@ -104,7 +104,7 @@ func (c *customs) finalize(ctx context.Context, name string) error {
 		// It is tried again after each write: without a word until it succeeds.
 		if err := c.deleteInstances(ctx, crd); err != nil {
 			c.tried[name] = true
-			return nil
+			return nil //nolint:nilerr // tried again
 		}
 	}
 	crd, err := c.setTerminating(ctx, crd, deleting, "CustomResource deletion is in progress")

@@ -91,7 +91,7 @@ func (w *answer) Flush() {
 	r, stream := io.Pipe()
 	w.stream = stream
 	head := bytes.Clone(w.buffer.Bytes())
-	w.ready <- w.response(&streamBody{r, w.cancel}, -1)
+	w.ready <- w.response(&streamBody{r, w.cancel}, -1) //nolint:bodyclose // the client's to close
 	w.mu.Unlock()
 	if len(head) > 0 {
 		_, _ = stream.Write(head) // fails when the client left; so will the next Write
@@ -119,7 +119,7 @@ func (w *answer) finish() {
 		if p != nil && w.code == 0 {
 			w.code = http.StatusInternalServerError
 		}
-		w.ready <- w.response(io.NopCloser(bytes.NewReader(w.buffer.Bytes())), int64(w.buffer.Len()))
+		w.ready <- w.response(io.NopCloser(bytes.NewReader(w.buffer.Bytes())), int64(w.buffer.Len())) //nolint:bodyclose // the client's to close
 	}
 }
 

@@ -113,7 +113,7 @@ func serveLoopback(b *testing.B, requests *atomic.Int64) (url string, stop func(
 	go func() { done <- server.Serve(l) }()
 	return "http://" + l.Addr().String(), func() {
 		_ = server.Close() // with its watches
-		<-done             // closed
+		_ = <-done         // closed
 	}
 }
 

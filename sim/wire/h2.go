@@ -119,7 +119,7 @@ func (h *h2) greet() error {
 // by Exchange.Gone that nobody wants the answers.
 func (h *h2) leave(err error, yield func(*Exchange) bool) error {
 	for _, s := range slices.Clone(h.streams) {
-		if s.x == nil && err == io.EOF {
+		if s.x == nil && errors.Is(err, io.EOF) {
 			err = io.ErrUnexpectedEOF // in the middle of a request
 		}
 		h.give(s)

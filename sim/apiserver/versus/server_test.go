@@ -54,7 +54,7 @@ func serve() error {
 		return err
 	}
 	defer s.Close()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	l, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
 	if err != nil {
 		return err
 	}
@@ -82,7 +82,7 @@ func serve() error {
 func ours(b testing.TB) *server {
 	b.Helper()
 	begin := time.Now()
-	cmd := exec.Command(os.Args[0])
+	cmd := exec.CommandContext(b.Context(), os.Args[0])
 	cmd.Env = append(os.Environ(), serveEnv+"=1")
 	cmd.Stderr = os.Stderr
 	in, err := cmd.StdinPipe()

@@ -281,7 +281,7 @@ func TestPython(t *testing.T) {
 		if python, err = exec.LookPath("python3"); err != nil {
 			t.Skip("SKIPPED: the Python guest needs python3, and there is none on the PATH")
 		}
-		out, err := exec.Command(python, "-c", "import sys; print(sys.executable)").Output()
+		out, err := exec.CommandContext(t.Context(), python, "-c", "import sys; print(sys.executable)").Output()
 		if err != nil {
 			t.Skip("SKIPPED: python3 does not run: " + err.Error())
 		}
@@ -373,7 +373,7 @@ func TestUnderLoad(t *testing.T) {
 	stop := make(chan struct{})
 	defer close(stop)
 	for range 2 {
-		cmd := exec.Command("/bin/sh", "-c", "while :; do :; done")
+		cmd := exec.CommandContext(t.Context(), "/bin/sh", "-c", "while :; do :; done")
 		cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 		if err := cmd.Start(); err != nil {
 			t.Fatal(err)
