@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 )
 
 const (
@@ -145,6 +146,19 @@ func TestTimesOfWhatAnUpdateDeletes(t *testing.T) {
 		}
 		if code, _ := w.do("GET", path+"/a", jsonType, ""); code != http.StatusNotFound {
 			t.Errorf("%s/a is still there: %d", path, code)
+		}
+	}
+}
+
+// An APIService without a Service is available from when it is made, by the world's clock.
+func TestLocalAPIServiceIsAvailable(t *testing.T) {
+	w := newWorld(t, Options{})
+	const path = "/apis/apiregistration.k8s.io/v1/apiservices"
+	body := `{"metadata":{"name":"v1.example.org"},"spec":{"group":"example.org","version":"v1","groupPriorityMinimum":1000,"versionPriority":15}}`
+	for _, query := range []string{"?dryRun=All", ""} {
+		u := w.must(http.StatusCreated, "POST", path+query, jsonType, body)
+		if s, at := field(u, "status.conditions"), DefaultTime.Format(time.RFC3339); !strings.Contains(s, at) || !strings.Contains(s, "status:True") {
+			t.Errorf("%s: %s, want it to be true since %s", query, s, at)
 		}
 	}
 }

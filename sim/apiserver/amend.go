@@ -4,6 +4,7 @@ import (
 	"github.com/google/uuid"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/kube-aggregator/pkg/apis/apiregistration"
 	"k8s.io/kubernetes/pkg/apis/batch"
 	api "k8s.io/kubernetes/pkg/apis/core"
 	"k8s.io/kubernetes/pkg/apis/policy"
@@ -24,6 +25,10 @@ func amend(obj runtime.Object, fix func(*metav1.Time)) {
 		for pod, t := range o.Status.DisruptedPods {
 			fix(&t)
 			o.Status.DisruptedPods[pod] = t
+		}
+	case *apiregistration.APIService:
+		for i := range o.Status.Conditions {
+			fix(&o.Status.Conditions[i].LastTransitionTime) // of one that is local (k8s.io/kube-aggregator/pkg/registry/apiservice)
 		}
 	case *batch.Job:
 		amendJob(o)

@@ -2,6 +2,7 @@ package conformance
 
 import (
 	"bytes"
+	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"regexp"
@@ -25,6 +26,7 @@ type binding struct {
 	answers   map[int]*Answer
 	current   *Answer // what [Op.Read] of the present operation has shown; nil for nothing
 	now       func() time.Time
+	hooks     Webhooks
 }
 
 func (b *binding) text(s string) string {
@@ -35,8 +37,13 @@ func (b *binding) text(s string) string {
 }
 
 func (b *binding) value(ref string) string {
-	if ref == "ns" {
+	switch ref {
+	case "ns":
 		return b.namespace
+	case "hook":
+		return b.hooks.URL
+	case "hookCA":
+		return base64.StdEncoding.EncodeToString(b.hooks.CA)
 	}
 	if what, n, ok := strings.Cut(ref, ":"); ok {
 		times, _ := strconv.Atoi(n)

@@ -24,6 +24,7 @@ var (
 	tableFile = flag.String("table", "", "write the table into this file, between its marks")
 	failures  = flag.String("failures", "", "write failing sequences into this folder")
 	door      = flag.Bool("door", false, "ask ours as the processes of a world do: on byte streams, through sim/front")
+	answers   = flag.Bool("answers", false, "print each operation with the code that the real server answered")
 	most      = flag.Int("most", 20, "how many failing sequences to print")
 )
 
@@ -66,6 +67,11 @@ func TestConformance(t *testing.T) {
 			t.Fatalf("sequence %d: %v\n%s", n, err, s)
 		}
 		table.Add(s, outcomes)
+		if *answers {
+			for _, o := range outcomes {
+				t.Logf("%d %s %d %s %s %s %.200s%s", o.Real.Code, s.Name, o.Op.ID, o.Op.Verb, o.Op.Method, o.Op.Path, o.Op.Body, o.Op.Edit)
+			}
+		}
 		if failed(outcomes) {
 			t.Fail()
 			if shown++; shown <= *most {

@@ -3,6 +3,7 @@ package conformance
 import (
 	"context"
 	"crypto/tls"
+	"encoding/pem"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/opreplay/opreplay/internal/livecluster"
 	"github.com/opreplay/opreplay/sim/apiserver"
+	"github.com/opreplay/opreplay/sim/serve"
 )
 
 // lag is how far the world's clock is behind the wall clock: it must not be ahead of it.
@@ -29,7 +31,15 @@ func pair(t *testing.T, door bool) *Pair {
 		t.Fatal(err)
 	}
 	real := &Server{Name: "real", URL: config.Host, Client: plain(transport), Now: time.Now}
-	return &Pair{Real: real, Ours: embedded(t, door), Known: KnownDifferences}
+	return &Pair{Real: real, Ours: embedded(t, door), Known: KnownDifferences, Webhooks: hooks(t)}
+}
+
+// hooks serves the webhooks that both servers call.
+func hooks(t *testing.T) Webhooks {
+	t.Helper()
+	h := httptest.NewTLSServer(Hooks())
+	t.Cleanup(h.Close)
+	return Webhooks{URL: h.URL, CA: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: h.Certificate().Raw})}
 }
 
 // asAdmin has requests made by the user that the live cluster's administrator is.
@@ -51,14 +61,14 @@ func embedded(t *testing.T, door bool) *Server {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
 	s, err := apiserver.New(ctx, apiserver.Options{
 		Seed: 1, Clock: now, ServiceCIDR: "10.0.0.0/24", Address: listener.Addr().String(),
 		RBAC: true, EnableAdmission: []string{apiserver.PluginStorageProtection},
-		Tokens: apiserver.Tokens{Issuer: "https://kubernetes.default.svc"},
+		Tokens: apiserver.Tokens{Issuer: "https://kubernetes.default.svc"}, Webhooks: serve.Webhooks(),
 	})
 	if err != nil {
 		t.Fatal(err)

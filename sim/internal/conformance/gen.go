@@ -45,7 +45,10 @@ func scenarios() []scenario {
 		{"discovery", 3, (*gen).discovery},
 		{"reviews", 3, (*gen).reviews},
 		{"policies", 2, (*gen).policies},
+		{"webhooks", 3, (*gen).webhooks},
 		{"limits", 2, (*gen).limits},
+		{"quotas", 2, (*gen).quotas},
+		{"aggregation", 1, (*gen).aggregation},
 		{"permissions", 2, (*gen).permissions},
 		{"hostile", 6, (*gen).hostile},
 	}
@@ -86,6 +89,8 @@ type gen struct {
 	r    *rand.Rand
 	ops  []*Op
 	area string
+	// converts is what the conversion webhook of the kind that is defined next does, if it has one.
+	converts string
 }
 
 // add appends an operation and gives its number.
@@ -148,11 +153,14 @@ func (c *cast) like(there bool) string {
 			of = append(of, n)
 		}
 	}
-	if len(of) == 0 || c.g.chance(10) {
+	if len(of) == 0 || c.g.chance(6) {
 		of = c.names
 	}
 	return pick(c.g, of...)
 }
+
+// peopled says that some of them probably exist.
+func (c *cast) peopled() bool { return slices.Contains(slices.Collect(maps.Values(c.there)), true) }
 
 // note says that op shows the object.
 func (c *cast) note(name string, id int) int {
@@ -187,7 +195,7 @@ func (g *gen) steps(c *cast, n int) {
 // step is one operation at random.
 func (c *cast) step() {
 	g, name := c.g, pick(c.g, c.names...)
-	if !c.there[name] && g.chance(60) {
+	if !c.there[name] && (g.chance(60) || !c.peopled() && g.chance(90)) {
 		c.create(name, g.chance(85))
 		return
 	}
@@ -438,7 +446,7 @@ func (g *gen) jsonPatch(edit map[string]any) []any {
 			}
 			return
 		}
-		op := map[string]any{"op": pick(g, "add", "add", "add", "replace", "test"), "path": path, "value": v}
+		op := map[string]any{"op": pick(g, "add", "add", "add", "add", "add", "replace", "test"), "path": path, "value": v}
 		if v == nil {
 			op = map[string]any{"op": "remove", "path": path}
 		}

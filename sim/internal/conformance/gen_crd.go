@@ -69,7 +69,7 @@ func (g *gen) define() *kind {
 		k.Fields = []string{"spec.replicas=1"}
 	}
 	versions := []any{version}
-	if g.chance(40) {
+	if g.converts != "" || g.chance(40) {
 		other := clone(version)
 		other["name"], other["storage"] = "v1beta1", false
 		if g.chance(30) {
@@ -102,6 +102,11 @@ func (g *gen) install(k *kind, versions []any) {
 		"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
 		"metadata": map[string]any{"name": k.Plural + ".${ns}.example.com", "labels": map[string]any{"seq": "${ns}"}},
 		"spec":     map[string]any{"group": "${ns}.example.com", "scope": scope, "names": names, "versions": versions},
+	}
+	if g.converts != "" {
+		crd["spec"].(map[string]any)["conversion"] = map[string]any{"strategy": "Webhook", "webhook": map[string]any{
+			"conversionReviewVersions": []any{"v1"}, "clientConfig": map[string]any{"url": "${hook}/convert/" + g.converts, "caBundle": "${hookCA}"},
+		}}
 	}
 	const path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 	const definitions = "customresourcedefinitions.apiextensions.k8s.io"

@@ -311,5 +311,36 @@ func (g *gen) discovery() {
 	}
 }
 
+// aggregation is about APIServices, in dry runs: one that stays would be found unavailable by a controller of the real server's.
+func (g *gen) aggregation() {
+	const path, kindName = "/apis/apiregistration.k8s.io/v1/apiservices", "apiservices.apiregistration.k8s.io"
+	for range 10 {
+		spec := map[string]any{"group": "${ns}.example.org", "version": "v1", "groupPriorityMinimum": 1000, "versionPriority": 15}
+		if g.chance(70) {
+			spec["service"] = map[string]any{"name": "none", "namespace": "${ns}"}
+			spec["insecureSkipTLSVerify"] = true
+		}
+		if g.chance(40) {
+			merge(spec, pick(g,
+				map[string]any{"groupPriorityMinimum": -1}, map[string]any{"versionPriority": 0}, map[string]any{"version": "Bad_Version"}, map[string]any{"group": ""},
+				map[string]any{"service": map[string]any{"name": "", "namespace": "${ns}"}}, map[string]any{"caBundle": "bm9uc2Vuc2U="}, map[string]any{"unknown": 1},
+				map[string]any{"service": map[string]any{"name": "n", "namespace": "${ns}", "port": 70000}}, map[string]any{"insecureSkipTLSVerify": "x"}))
+		}
+		name := g.seldom("other", "v1.${ns}.example.org")
+		op := Op{Verb: "create", Kind: kindName, Method: "POST", Path: path + "?dryRun=All", Type: jsonType, Accept: g.accept(false)}
+		obj := map[string]any{"apiVersion": "apiregistration.k8s.io/v1", "kind": "APIService", "metadata": map[string]any{"name": name}, "spec": spec}
+		switch g.r.IntN(6) {
+		case 0:
+			op.Verb, op.Method, op.Type, op.Path = "apply", "PATCH", applyPatch, path+"/"+name+"?dryRun=All&fieldManager=one"
+		case 1:
+			op.Verb, op.Method, op.Type, obj, op.Path = "get", "GET", "", nil, path+pick(g, "/"+name, "/"+name+"/status", "?fieldSelector=metadata.name%3D"+name, "?labelSelector=seq%3D${ns}")
+		}
+		if obj != nil {
+			op.Body = asJSON(obj)
+		}
+		g.add(op)
+	}
+}
+
 // merged is an edit of what an operation was answered.
 func merged(edit map[string]any) json.RawMessage { return json.RawMessage(asJSON(edit)) }

@@ -17,11 +17,11 @@ import (
 // kind's Go type.
 func (g *gen) edit(k *kind) map[string]any {
 	switch n := g.r.IntN(100); {
-	case n < 35:
+	case n < 50:
 		return g.calm()
 	case k.change != nil:
 		return k.change(g)
-	case k.Calm || len(k.Edits) > 0 && n < 80:
+	case k.Calm || len(k.Edits) > 0 && n < 85:
 		return clone(pick(g, k.Edits...))
 	}
 	return g.change(k, "")
@@ -234,7 +234,7 @@ func (g *gen) word(name string) string {
 
 // metadata is a change of metadata, most of them such as the server does not allow or ignores.
 func (g *gen) metadata() map[string]any {
-	if g.chance(50) {
+	if g.chance(60) {
 		return g.calm()
 	}
 	m := pick(g,

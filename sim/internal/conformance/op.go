@@ -66,7 +66,8 @@ const (
 //
 // In paths and bodies, ${ns} is the namespace of the run, which exists when the first operation is made;
 // ${7.metadata.uid} is a field of what operation 7 was answered; ${nest:N} is N times "[", ${fill:N} is N
-// times "x". ${now+N} is the server's time N seconds from now.
+// times "x". ${now+N} is the server's time N seconds from now. ${hook} is the URL of webhooks ([Hooks]), ${hookCA} what
+// they are known by.
 type Sequence struct {
 	Seed   uint64 `json:"seed"`
 	Number int    `json:"number"`

@@ -17,6 +17,14 @@ type Pair struct {
 	Real, Ours *Server
 	// Known are the differences that are not reported; see [Known].
 	Known []Known
+	// Webhooks is where [Hooks] is served; both servers call it.
+	Webhooks Webhooks
+}
+
+// Webhooks is where sequences find webhooks.
+type Webhooks struct {
+	URL string // https://HOST:PORT
+	CA  []byte // certificates as PEM
 }
 
 // runs counts those of the process: a server may be asked by several Pairs.
@@ -49,7 +57,7 @@ func (p *Pair) Run(ctx context.Context, s *Sequence) ([]*Outcome, error) {
 	ctx, cancel := context.WithTimeout(ctx, runTimeout)
 	defer cancel()
 	ns := fmt.Sprintf("s%d-%d-r%d", s.Seed, s.Number, runs.Add(1))
-	sides := []*side{newSide(p.Real, ns), newSide(p.Ours, ns)}
+	sides := []*side{p.side(p.Real, ns), p.side(p.Ours, ns)}
 	defer func() {
 		_ = both(sides, func(d *side) error { d.clean(context.WithoutCancel(ctx)); return nil })
 	}()
@@ -68,10 +76,10 @@ func (p *Pair) Run(ctx context.Context, s *Sequence) ([]*Outcome, error) {
 // runTimeout is for one sequence; it is reached only where a server hangs.
 const runTimeout = 5 * time.Minute
 
-func newSide(s *Server, ns string) *side {
+func (p *Pair) side(s *Server, ns string) *side {
 	return &side{
 		Server: s, streams: map[int]*stream{}, started: s.Now(),
-		binding: binding{namespace: ns, answers: map[int]*Answer{}, now: s.Now},
+		binding: binding{namespace: ns, answers: map[int]*Answer{}, now: s.Now, hooks: p.Webhooks},
 	}
 }
 

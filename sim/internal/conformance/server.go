@@ -18,6 +18,7 @@ import (
 	kserializer "k8s.io/apimachinery/pkg/runtime/serializer"
 	cbor "k8s.io/apimachinery/pkg/runtime/serializer/cbor/direct"
 	"k8s.io/client-go/kubernetes/scheme"
+	aggregatorscheme "k8s.io/kube-aggregator/pkg/apiserver/scheme"
 	"sigs.k8s.io/yaml"
 )
 
@@ -183,18 +184,19 @@ var metaCodecs = func() kserializer.CodecFactory {
 }()
 
 func fromProtobuf(body []byte) any {
-	obj, gvk, err := scheme.Codecs.UniversalDeserializer().Decode(body, nil, nil)
-	if err != nil {
-		if obj, gvk, err = metaCodecs.UniversalDeserializer().Decode(body, nil, nil); err != nil {
+	for _, codecs := range []kserializer.CodecFactory{scheme.Codecs, aggregatorscheme.Codecs, metaCodecs} {
+		obj, gvk, err := codecs.UniversalDeserializer().Decode(body, nil, nil)
+		if err != nil {
+			continue
+		}
+		obj.GetObjectKind().SetGroupVersionKind(*gvk)
+		j, err := json.Marshal(obj)
+		if err != nil {
 			return nil
 		}
+		return parse(j)
 	}
-	obj.GetObjectKind().SetGroupVersionKind(*gvk)
-	j, err := json.Marshal(obj)
-	if err != nil {
-		return nil
-	}
-	return parse(j)
+	return nil
 }
 
 func fromCBOR(body []byte) any {
