@@ -1,9 +1,11 @@
 package analysis
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"slices"
@@ -41,6 +43,7 @@ type labelled struct {
 	want     []label
 	subject  string // detector whose notes count, "" for none
 	notes    bool   // there must be some
+	says     string // what is in one of them
 }
 
 // corpus is every labelled trace.
@@ -48,9 +51,9 @@ func corpus(t *testing.T) []labelled {
 	var all []labelled
 	for _, s := range scenes() {
 		m := &traces.Manifest{Source: "run", Resources: kinds}
-		all = append(all, labelled{s.name, rowsOf(t, &s, s.faulty), m, s.want, s.subject, s.notes})
+		all = append(all, labelled{s.name, rowsOf(t, &s, s.faulty), m, s.want, s.subject, s.notes, ""})
 		for i, healthy := range s.healthy {
-			all = append(all, labelled{fmt.Sprintf("%s (well %d)", s.name, i+1), rowsOf(t, &s, healthy), m, nil, s.subject, false})
+			all = append(all, labelled{fmt.Sprintf("%s (well %d)", s.name, i+1), rowsOf(t, &s, healthy), m, nil, s.subject, false, ""})
 		}
 	}
 	return append(all, recorded(t)...)
@@ -67,6 +70,9 @@ func recorded(t *testing.T) []labelled {
 		Traces []struct {
 			Trace    string  `json:"trace"`
 			Findings []label `json:"findings"`
+			Note     string  `json:"note"`   // detector of which there must be a note
+			Says     string  `json:"says"`   // what must be in the note
+			NoNote   string  `json:"noNote"` // detector of which there must be none
 		} `json:"traces"`
 	}
 	if err := yaml.UnmarshalStrict(text, &file); err != nil {
@@ -78,7 +84,7 @@ func recorded(t *testing.T) []labelled {
 		if err != nil {
 			t.Fatal(err)
 		}
-		l := labelled{name: x.Trace, manifest: trace.Manifest(), want: x.Findings}
+		l := labelled{name: x.Trace, manifest: trace.Manifest(), want: x.Findings, subject: cmp.Or(x.Note, x.NoNote), notes: x.Note != "", says: x.Says}
 		for row, err := range trace.Records(t.Context(), traces.Range{Tables: listen(All()).tables()}) {
 			if err != nil {
 				t.Fatal(err)
@@ -138,7 +144,9 @@ func (s *score) judge(l *labelled, r *Result) (problems []string) {
 		}
 	}
 	if l.subject != "" && isNoter(l.subject) {
-		has := slices.ContainsFunc(r.Notes, func(n Note) bool { return n.Detector == l.subject && n.Process != neighbour })
+		has := slices.ContainsFunc(r.Notes, func(n Note) bool {
+			return n.Detector == l.subject && n.Process != neighbour && strings.Contains(n.What, l.says)
+		})
 		switch {
 		case l.notes && has:
 			s.hit[l.subject]++
@@ -214,6 +222,57 @@ func TestAccuracy(t *testing.T) {
 			t.Errorf("no labelled trace has a fault for %s", d)
 		}
 	}
+}
+
+// Rows that are known to be lost make findings less certain, and make none: of each trace some rows of its watches are
+// dropped, and the manifest says when, as a recorder that was cut off from its cluster does.
+func TestDroppedRowsInventNothing(t *testing.T) {
+	const copies = 4
+	for i, l := range corpus(t) {
+		for seed := range uint64(copies) {
+			rows, losses := dropped(l.rows, seed+uint64(i)<<8)
+			cut := l
+			manifest := *l.manifest
+			manifest.Losses = losses
+			cut.manifest = &manifest
+			r := analyzed(t, &cut, rows)
+			for i := range r.Findings {
+				f := &r.Findings[i]
+				if !slices.ContainsFunc(l.want, func(w label) bool { return w.Detector == f.Detector }) {
+					t.Errorf("%s, copy %d: %s (%s), which is not there: %s; %s", l.name, seed, f.Detector, f.Certainty, f.What, f.Cause)
+				}
+			}
+		}
+	}
+}
+
+// dropped is the rows without one in twenty of those that watches brought, and the losses that say so: when the row
+// before came, and when the next.
+func dropped(rows []traces.Record, seed uint64) (out []traces.Record, losses []traces.Loss) {
+	r := rand.New(rand.NewPCG(seed, 5))
+	last := rows[0].Header().TS
+	open := false
+	for _, row := range rows {
+		ts := row.Header().TS
+		if w, ok := row.(*traces.WatchEvent); ok && r.IntN(20) == 0 {
+			if open {
+				losses[len(losses)-1].Count++
+			} else {
+				losses = append(losses, traces.Loss{Source: "watch/" + w.Process, From: at(last), Count: 1})
+			}
+			open = true
+			continue
+		}
+		if open {
+			losses[len(losses)-1].To = at(ts)
+		}
+		open, last = false, ts
+		out = append(out, copyOf(row))
+	}
+	if open {
+		losses[len(losses)-1].To = at(last)
+	}
+	return out, losses
 }
 
 // timeToDetection is for how long the fault must have gone on, in seconds, for the trace that ends there to show it.

@@ -175,6 +175,13 @@ func (r *Result) conclude(m *Model, detectors []Detector, name string, o Options
 	for _, d := range detectors {
 		losses := concerning(m.Manifest.Losses, d)
 		findings, notes := d.Findings(m)
+		findings = slices.DeleteFunc(findings, func(f Finding) bool {
+			hidden := slices.ContainsFunc(m.Manifest.Losses, func(l traces.Loss) bool { return f.hides(l, m) })
+			if hidden {
+				notes = append(notes, f.supposed())
+			}
+			return hidden
+		})
 		for i := range findings {
 			f := &findings[i]
 			f.Detector, f.Reproduce = d.Name(), reproduce

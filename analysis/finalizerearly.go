@@ -206,7 +206,7 @@ func (d *FinalizerEarly) earlyFinding(m *Model, g *early) Finding {
 	left := float64(m.End(g.process)-g.call.TS) / 1e9
 	f := Finding{
 		Severity: Error, Certainty: Likely, Process: g.process.Name, Manager: g.call.Manager, Stack: g.call.Stack, Row: g.call.Seq, Field: "metadata.finalizers",
-		First: at(g.first), Last: at(g.last), Evidence: g.places.evidence(),
+		First: at(g.first), Last: at(g.last), Evidence: g.places.evidence(), absent: noEvents(g.left.ts, g.last),
 		Statistics: []Statistic{{Name: "left for", Value: left, Unit: "s", Low: left, High: left, N: int64(len(g.objects)), Unbounded: true, Method: "time from the removal of the finalizer to the end, a lower bound (right-censored)"}},
 		Effect:     Effect{Value: float64(len(g.objects)), Unit: "objects left", Weight: float64(len(g.objects))},
 	}

@@ -206,6 +206,8 @@ type Finding struct {
 	Effect     Effect          `json:"effect"`
 	// Reproduce is the command that shows it again, "" where there is none.
 	Reproduce string `json:"reproduce,omitempty"`
+
+	absent absence // of what, if it had been there, there would be no fault
 }
 
 // Note is something worth knowing that is no fault: a cost, a habit, a conflict that was handled.

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/opreplay/opreplay/traces"
 )
 
 // NoDeadline finds calls that wait for as long as the server does, and reconciles that stand still for as long as
@@ -141,6 +143,7 @@ func (d *NoDeadline) Findings(*Model) ([]Finding, []Note) {
 		longest := seconds(int64(u.longest * 1e9))
 		if u.still {
 			f.Effect.Weight = u.longest * 1e9 / float64(d.MinStill)
+			f.absent = absence{table: traces.TableRequests, from: u.first, to: u.last}
 			f.What = fmt.Sprintf("%s of %s stood still, %s, the longest time for %s, without a call to the API server", u.what, u.process, times(u.seconds.n), longest)
 			f.Cause = "they wait for something outside the cluster without a deadline; the context that Reconcile gets has none of its own unless ReconciliationTimeout is set"
 		} else {

@@ -332,7 +332,7 @@ func (d *ObservedGeneration) behind(m *Model, s *State, g *generations, last *ge
 	e.add(told.Seq, told.TS, "the process is told of version %d", told.RV, 0)
 	f := d.base(s, g, g.by, e)
 	f.Severity, f.Certainty, f.Row = Error, Likely, told.Seq
-	f.First, f.Last = at(last.ts), at(m.End(p))
+	f.First, f.Last, f.absent = at(last.ts), at(m.End(p)), noEvents(last.ts, m.End(p))
 	f.What = fmt.Sprintf("%s was told of generation %d of %s and has done nothing about it for %s: status.observedGeneration is still %d", p.Name, last.number, s.Object, seconds(m.End(p)-told.TS), g.observed)
 	f.Cause = "the pass that the event queued ended without a write and without an error"
 	if g.status != "" {
@@ -356,7 +356,7 @@ func (d *ObservedGeneration) label(m *Model, s *State, g *generations, last *gen
 	e.add(g.by.seq(), g.by.TS, "labelled as done by version %d", g.by.RV, 0)
 	f := d.base(s, g, g.by, e)
 	f.Severity, f.Certainty = Error, Likely
-	f.First, f.Last = at(last.ts), at(m.End(p))
+	f.First, f.Last, f.absent = at(last.ts), at(m.End(p)), noEvents(a.TS, m.End(p))
 	left := float64(m.End(p)-g.by.TS) / 1e9
 	f.Statistics = []Statistic{{Name: "left for", Value: left, Unit: "s", Low: left, High: left, N: 1, Unbounded: true, Method: "time from the status to the end, a lower bound (right-censored)"}}
 	edit := last.edits[0]

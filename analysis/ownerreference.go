@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/opreplay/opreplay/analysis/internal/jsontext"
+	"github.com/opreplay/opreplay/traces"
 )
 
 // OwnerReference finds owner references that the garbage collector takes for something else than was meant: to an
@@ -61,6 +62,7 @@ type badRefs struct {
 	first, last int64
 	objects     map[Object]float64
 	places      places
+	absent      absence // the owner, where it was never seen
 }
 
 // refFault is what is wrong with a reference.
@@ -196,7 +198,7 @@ func (d *OwnerReference) holdsUp(use *refUse, owner *State) bool {
 // Gone implements GoneDetector: what refers to nobody may have been taken away for that.
 func (d *OwnerReference) Gone(m *Model, s *State) { delete(d.refs, s) }
 
-func (d *OwnerReference) add(use *refUse, fault refFault, owner string) {
+func (d *OwnerReference) add(use *refUse, fault refFault, owner string) *badRefs {
 	a := use.author
 	key := strings.Join([]string{a.Name(), resourceName(use.child.Group, use.child.Resource), use.ref.kind, string(fault)}, "\x00")
 	g := d.groups[key]
@@ -210,6 +212,7 @@ func (d *OwnerReference) add(use *refUse, fault refFault, owner string) {
 		g.objects[use.child.Object]++
 	}
 	g.places.add(a.seq(), a.TS, "owner reference written as version %d", a.RV, 0)
+	return g
 }
 
 // Findings implements Detector: one for each writer, resource, kind of owner and fault.
@@ -247,13 +250,13 @@ func (d *OwnerReference) unseen(m *Model, use *refUse) {
 			d.add(use, wrongScope, resourceName(r.Group, r.Resource)+" "+use.ref.name)
 			return
 		}
-		named := m.Object(Key{r.Group, r.Resource, namespace, use.ref.name})
-		if named != nil {
-			d.add(use, wrongUID, fmt.Sprintf("%s, whose uid is %s", named.Object, named.UID))
+		never := absence{traces.TableWatch, m.FirstTS, m.LastTS, r.Resource}
+		if named := m.Object(Key{r.Group, r.Resource, namespace, use.ref.name}); named != nil {
+			d.add(use, wrongUID, fmt.Sprintf("%s, whose uid is %s", named.Object, named.UID)).absent = never
 			return
 		}
 		o := Object{Group: r.Group, Resource: r.Resource, Namespace: namespace, Name: use.ref.name}
-		d.add(use, missingOwner, o.String())
+		d.add(use, missingOwner, o.String()).absent = never
 		return
 	}
 }
@@ -262,7 +265,7 @@ func (g *badRefs) finding() Finding {
 	a := g.use.author
 	f := Finding{
 		Severity: Error, Certainty: Sure, Manager: a.Manager, Field: "metadata.ownerReferences[*]", Row: a.seq(),
-		First: at(g.first), Last: at(g.last), Evidence: g.places.evidence(),
+		First: at(g.first), Last: at(g.last), Evidence: g.places.evidence(), absent: g.absent,
 		Statistics: []Statistic{{Name: "references", Value: float64(g.n), Unit: "1", Low: float64(g.n), High: float64(g.n), N: g.n, Method: "count"}},
 		Effect:     Effect{Value: float64(g.n), Unit: "bad owner references", Weight: float64(g.n)},
 	}

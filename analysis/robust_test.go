@@ -108,12 +108,13 @@ func TestLossesLowerCertainty(t *testing.T) {
 	}
 }
 
-// Whatever the detector, what is known to be missing makes its findings less certain, and makes none.
+// Whatever the detector, what is known to be missing makes its findings less certain, and makes none: those that rest on
+// what is not there become notes.
 func TestLossesLowerTheCertaintyOfAllDetectors(t *testing.T) {
 	for _, l := range corpus(t) {
 		whole, lossy := *l.manifest, *l.manifest
 		whole.Losses = nil
-		lossy.Losses = []traces.Loss{{Source: "watch/op", From: time.Unix(0, 0), To: time.Unix(1<<33, 0), Count: -1}}
+		lossy.Losses = []traces.Loss{{Source: "watch/x", From: time.Unix(0, 0), To: time.Unix(1<<33, 0), Count: -1}}
 		var results [2]*Result
 		for i, m := range []*traces.Manifest{&whole, &lossy} {
 			r, err := Records(context.Background(), each(l.rows), m, "t", Options{})
@@ -126,9 +127,18 @@ func TestLossesLowerTheCertaintyOfAllDetectors(t *testing.T) {
 		if len(less) > len(sure) {
 			t.Errorf("%s: %d findings, %d with losses", l.name, len(sure), len(less))
 		}
-		for i := range less {
-			if j := slices.IndexFunc(sure, func(f Finding) bool { return f.ID == less[i].ID }); j < 0 || less[i].Certainty != sure[j].Certainty.less() {
-				t.Errorf("%s: %s of %s is %s with losses", l.name, less[i].ID, less[i].Detector, less[i].Certainty)
+		for i := range sure {
+			f := &sure[i]
+			j := slices.IndexFunc(less, func(g Finding) bool { return g.Detector == f.Detector && g.What == f.What })
+			if f.absent.table == traces.TableWatch {
+				noted := slices.ContainsFunc(results[1].Notes, func(n Note) bool { return n.Detector == f.Detector && strings.HasPrefix(n.What, f.What) })
+				if j >= 0 || !noted {
+					t.Errorf("%s: %s of %s rests on what was not told: with losses it must be a note, and is none", l.name, f.ID, f.Detector)
+				}
+				continue
+			}
+			if j < 0 || less[j].Certainty != f.Certainty.less() {
+				t.Errorf("%s: %s of %s is %s, and no less with losses", l.name, f.ID, f.Detector, f.Certainty)
 			}
 		}
 	}

@@ -137,7 +137,7 @@ func (v *variant) versions(rows []traces.Record) {
 	}
 }
 
-// times stretches and shrinks the gaps between rows. Long ones, which are timers, hardly.
+// times stretches and shrinks the gaps between rows, those of a second or two too. Longer ones, which are timers, hardly.
 func (v *variant) times(rows []traces.Record) {
 	type clock struct{ old, fresh int64 }
 	clocks := make([]clock, 0, len(rows))
@@ -149,7 +149,7 @@ func (v *variant) times(rows []traces.Record) {
 		}
 		if gap := ts - last; gap > 0 {
 			factor := 0.5 + 1.3*v.r.Float64()
-			if gap > 5e8 {
+			if gap > 2e9 {
 				factor = 0.95 + 0.25*v.r.Float64()
 			}
 			now += int64(float64(gap) * factor)

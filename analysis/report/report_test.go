@@ -192,9 +192,12 @@ func TestJSONIsDocumented(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, typ := range []any{analysis.Result{}, analysis.Looked{}, analysis.Finding{}, analysis.Object{}, analysis.Statistic{}, analysis.Evidence{}, analysis.Item{}, analysis.Effect{}, analysis.SurvivalPoint{}, analysis.Note{}, causal.Step{}, causal.Chain{}, analysis.Comparison{}, analysis.FindingShift{}, analysis.Shift{}} {
+	for _, typ := range []any{analysis.Result{}, analysis.Looked{}, analysis.Finding{}, analysis.Object{}, analysis.Statistic{}, analysis.Evidence{}, analysis.Period{}, analysis.Backoff{}, analysis.RateChange{}, analysis.Item{}, analysis.Effect{}, analysis.SurvivalPoint{}, analysis.Note{}, causal.Step{}, causal.Chain{}, analysis.Comparison{}, analysis.FindingShift{}, analysis.Shift{}} {
 		v := reflect.TypeOf(typ)
 		for i := range v.NumField() {
+			if !v.Field(i).IsExported() {
+				continue
+			}
 			name, _, _ := strings.Cut(v.Field(i).Tag.Get("json"), ",")
 			if name == "" {
 				t.Errorf("%s.%s has no name in JSON", v.Name(), v.Field(i).Name)

@@ -70,6 +70,9 @@ func (s *schema) define(t reflect.Type) {
 	properties, required := map[string]any{}, []string{}
 	s.definitions[t.Name()] = true // it may hold itself
 	for i := range t.NumField() {
+		if !t.Field(i).IsExported() {
+			continue
+		}
 		name, options, _ := strings.Cut(t.Field(i).Tag.Get("json"), ",")
 		p := s.of(t.Field(i).Type)
 		if about := s.about[name]; about != "" && p["$ref"] == nil {

@@ -1,0 +1,72 @@
+package analysis
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/opreplay/opreplay/traces"
+)
+
+// absence is what a finding rests on not having happened: rows of a table that there were not from one time to another,
+// in nanoseconds. Where the trace is known to lack rows of that table and time, they may be among those, and the finding
+// is none. The zero absence is of a finding that rests on what there is.
+type absence struct {
+	table    traces.Table
+	from, to int64
+	// resource is one that it is about beside those of the finding's objects.
+	resource string
+}
+
+// noEvents is that no watch told of something.
+func noEvents(from, to int64) absence { return absence{table: traces.TableWatch, from: from, to: to} }
+
+// hides is whether a loss may be of what the finding takes not to have been.
+func (f *Finding) hides(l traces.Loss, m *Model) bool {
+	a := &f.absent
+	if a.table == "" || l.From.After(at(a.to)) || l.To.Before(at(a.from)) {
+		return false
+	}
+	table, stream, _ := strings.Cut(l.Source, "/")
+	switch table {
+	case "trace", string(traces.TableWatch), "capture":
+	case string(traces.TableRequests):
+		if l.Count >= 0 {
+			return false // texts of so many requests, whose rows are there
+		}
+	}
+	if table == "capture" {
+		table = string(traces.TableWatch)
+	}
+	if table != "trace" && table != string(a.table) {
+		return false
+	}
+	return stream == "" || f.concernedBy(stream, m)
+}
+
+// concernedBy is whether a stream, GROUP/RESOURCE of the recorder's watches or PROCESS/… of a process's own, may have
+// rows that the finding is about.
+func (f *Finding) concernedBy(stream string, m *Model) bool {
+	first, rest, _ := strings.Cut(stream, "/")
+	if p := m.processes[first]; p != nil && f.Process != "" {
+		return f.Process == first
+	}
+	resource, _, _ := strings.Cut(rest, "/")
+	if !slices.ContainsFunc(m.Manifest.Resources, func(r traces.Resource) bool { return r.Resource == resource }) {
+		return true
+	}
+	return resource == f.absent.resource || f.Total > int64(len(f.Objects)) || slices.ContainsFunc(f.Objects, func(o Object) bool { return o.Resource == resource })
+}
+
+// supposed is the finding as a note, for rows that may show the contrary are lost.
+func (f *Finding) supposed() Note {
+	return Note{
+		Process: f.Process, Objects: f.Objects, Total: f.Total, Field: f.Field, Count: max(f.Evidence.Total, 1),
+		What: f.What + "; or so it seems, for the trace is known to lack rows of that time (" + spell(f.absent.from, f.absent.to) + "), which may show the contrary",
+	}
+}
+
+// spell writes a stretch of time.
+func spell(from, to int64) string {
+	return at(from).Format(time.TimeOnly) + " to " + at(to).Format(time.TimeOnly)
+}

@@ -1,0 +1,44 @@
+package analysis
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/opreplay/opreplay/traces"
+)
+
+// A hang rests on nothing having been told since: what was lost of that time and of that resource makes it a note, and
+// what was lost otherwise does not.
+func TestLossesHideWhatDidNotHappen(t *testing.T) {
+	c := newCluster(t, "dns")
+	r := record(c, "www")
+	c.sleep(time.Minute)
+	c.delete("kubectl", r)
+	marked := start.Add(c.now)
+	c.quiet(30 * time.Second)
+	for name, x := range map[string]struct {
+		loss traces.Loss
+		note bool
+	}{
+		"of the resource":        {traces.Loss{Source: "capture/dns.example.com/records", From: marked.Add(time.Second), To: marked.Add(2 * time.Second), Count: -1}, true},
+		"of the process's watch": {traces.Loss{Source: "watch/dns/records/3", From: marked.Add(time.Second), To: marked.Add(2 * time.Second), Count: 1}, true},
+		"of whatever":            {traces.Loss{Source: "trace", From: marked, To: marked.Add(time.Hour), Count: -1}, true},
+		"of requests":            {traces.Loss{Source: "requests/dns", From: marked, To: marked.Add(time.Hour), Count: 3}, false},
+		"of another resource":    {traces.Loss{Source: "capture/core/pods", From: marked, To: marked.Add(time.Hour), Count: -1}, false},
+		"before it was marked":   {traces.Loss{Source: "trace", From: start, To: start.Add(time.Second), Count: -1}, false},
+	} {
+		m := &traces.Manifest{Losses: []traces.Loss{x.loss}, Resources: append(kinds[:len(kinds):len(kinds)], traces.Resource{Version: "v1", Resource: "pods", Kind: "Pod", Namespaced: true})}
+		result, err := Records(context.Background(), c.records(), m, "t", Options{Detectors: []Detector{NewFinalizerHang()}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if x.note != (len(result.Findings) == 0) || x.note != (len(result.Notes) == 1) {
+			t.Errorf("%s: %s", name, result.describe())
+		}
+		if x.note && !strings.Contains(result.Notes[0].What, "or so it seems") {
+			t.Errorf("%s: %s", name, result.Notes[0].What)
+		}
+	}
+}
