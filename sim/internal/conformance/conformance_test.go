@@ -317,3 +317,13 @@ func TestPageListsKnownDifferences(t *testing.T) {
 		t.Errorf("%s lists other known differences than known.go: between the marks it should say\n%s", file, KnownMarkdown())
 	}
 }
+
+// TestWebhooksAreCalled: what a sequence compares of webhooks is there to be compared.
+func TestWebhooksAreCalled(t *testing.T) {
+	outcomes := askBoth(t, pair(t, *door), sequenceOf(t, "testdata/webhooks"))
+	for id, want := range map[int]string{5: `CREATE {\"group\":\"\",\"resource\":\"configmaps\",\"version\":\"v1\"} a/`, 6: `\"operation\":\"CREATE\"`, 7: "UPDATE"} {
+		if body := string(outcomes[id-1].Real.Body); !strings.Contains(body, want) {
+			t.Errorf("operation %d: the real server's answer has no %s: %s", id, want, body)
+		}
+	}
+}

@@ -118,7 +118,7 @@ func patch(request, response tree) {
 	metadata, _ := object["metadata"].(tree)
 	notes, _ := metadata["annotations"].(tree)
 	before, _ := notes["asked"].(string)
-	if len(before) > 200 {
+	if len(before) > 500 {
 		return
 	}
 	user, _ := request["userInfo"].(tree)

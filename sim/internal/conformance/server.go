@@ -13,6 +13,7 @@ import (
 	"sync"
 	"time"
 
+	crdserver "k8s.io/apiextensions-apiserver/pkg/apiserver"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	kserializer "k8s.io/apimachinery/pkg/runtime/serializer"
@@ -184,7 +185,7 @@ var metaCodecs = func() kserializer.CodecFactory {
 }()
 
 func fromProtobuf(body []byte) any {
-	for _, codecs := range []kserializer.CodecFactory{scheme.Codecs, aggregatorscheme.Codecs, metaCodecs} {
+	for _, codecs := range []kserializer.CodecFactory{scheme.Codecs, crdserver.Codecs, aggregatorscheme.Codecs, metaCodecs} {
 		obj, gvk, err := codecs.UniversalDeserializer().Decode(body, nil, nil)
 		if err != nil {
 			continue
