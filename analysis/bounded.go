@@ -188,7 +188,7 @@ func (p *places) evidence() Evidence {
 			e.Items = append(e.Items, Item{Seq: x.seq, Time: at(x.ts), What: x.text()})
 		}
 	}
-	e.Period = rhythm(p.begun)
+	e.Period = PeriodOf(p.begun)
 	return e
 }
 

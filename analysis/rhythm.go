@@ -25,10 +25,10 @@ const (
 	methodEcho   = "autocorrelation of the counts, Bartlett's bound (JRSS Suppl. 8, 1946), Bonferroni's correction; the period is the median interval"
 )
 
-// rhythm is at which interval times come, given in nanoseconds and in no order; nil when they seem to come by chance. A
+// PeriodOf is at which interval times come, given in nanoseconds and in no order; nil when they seem to come by chance. A
 // timer ticks in phase to the end, which a periodogram shows; a loop, whose every turn begins when the last one ends,
 // drifts, and shows better in the correlation with what was a turn ago.
-func rhythm(ns []int64) *Period {
+func PeriodOf(ns []int64) *Period {
 	times := beats(ns)
 	if len(times) < minBeats {
 		return nil

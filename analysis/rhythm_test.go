@@ -33,7 +33,7 @@ func TestRhythm(t *testing.T) {
 		"a loop":                                {ticks(60, func(int) float64 { return 0.4 * (0.8 + 0.5*r.Float64()) }), 0.42, methodEcho},
 		"a timer whose every turn writes twice": {ticks(40, func(i int) float64 { return []float64{0.01, 4.99}[i%2] }), 5, ""},
 	} {
-		p := rhythm(c.times)
+		p := PeriodOf(c.times)
 		if p == nil {
 			t.Errorf("%s: no rhythm", name)
 			continue
@@ -46,7 +46,7 @@ func TestRhythm(t *testing.T) {
 		"nothing": nil, "few": ticks(7, func(int) float64 { return 1 }), "one time": ticks(30, func(int) float64 { return 0 }),
 		"two bursts": ticks(40, func(i int) float64 { return 0.01 + 500*float64(i/20*(1-min(1, i%20))) }),
 	} {
-		if p := rhythm(times); p != nil {
+		if p := PeriodOf(times); p != nil {
 			t.Errorf("%s: %+v", name, p)
 		}
 	}
@@ -58,7 +58,7 @@ func TestNoRhythmInChance(t *testing.T) {
 	const runs = 600
 	wrong := map[string]int{}
 	for range runs {
-		if p := rhythm(ticks(begunPlaces, func(int) float64 { return r.ExpFloat64() })); p != nil {
+		if p := PeriodOf(ticks(begunPlaces, func(int) float64 { return r.ExpFloat64() })); p != nil {
 			wrong[p.Method]++
 		}
 	}
@@ -145,7 +145,7 @@ func TestCurve(t *testing.T) {
 		}),
 		"a loop": ticks(60, func(int) float64 { return 0.4 * (0.8 + 0.5*r.Float64()) }),
 	} {
-		p := rhythm(times)
+		p := PeriodOf(times)
 		c := p.Curve()
 		if c.Lags != (p.Method == methodEcho) || len(c.Seconds) != len(c.Strength) || c.Line <= 0 || c.Line >= p.Strength {
 			t.Fatalf("%s: %+v of %+v", name, c, p)
