@@ -160,8 +160,8 @@ func TestChartsHaveData(t *testing.T) {
 	for _, width := range []int{1280, 390} {
 		t.Run(fmt.Sprint(width), func(t *testing.T) {
 			b := open(t, page, width, 900)
-			if n := b.look(); n != "11" {
-				t.Errorf("%s charts, want 11", n)
+			if n := b.look(); n != "14" {
+				t.Errorf("%s charts, want 14", n)
 			}
 			empty := eval[[]string](b, `[...document.querySelectorAll('.chart')].filter(e => {
 				const seen = new Set();
@@ -320,7 +320,7 @@ func TestLabelledTraces(t *testing.T) {
 			charts := 3 // both runs, the timeline, the latencies
 			for _, f := range result.Findings {
 				charts++
-				for _, more := range []bool{len(f.Path) > 0, len(f.Survival) > 0} {
+				for _, more := range []bool{len(f.Path) > 0, len(f.Survival) > 0, f.Evidence.Period != nil, f.Evidence.Backoff != nil} {
 					if more {
 						charts++
 					}

@@ -20,6 +20,7 @@
 //
 // # What is left out, and said
 //
-// A page holds at most [MaxEvents] events and [MaxLanes] lanes of a trace. All that findings name is there; of the rest
-// is counted in the page. To make one takes memory for each event and sample of the trace, a few hundred bytes.
+// A page holds at most [MaxEvents] events, and [MaxLanes] lanes of a trace. What findings name is always there; of the
+// rest every so-and-so-many-th event of a lane is, and the page says which and how many it leaves out. To make one takes
+// memory for that many events and a little (some ten bytes) for each call, reconcile and kernel event of the trace.
 package html

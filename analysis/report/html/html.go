@@ -49,6 +49,8 @@ var pageTemplate = template.Must(template.New("page").Funcs(template.FuncMap{
 	"thousands": report.Thousands,
 	"seconds":   report.Seconds,
 	"share":     func(p float64) string { return report.Value(p, "share") + " sure" },
+	"chance":    chance,
+	"value1":    report.Value,
 	"count":     count[int],
 	"count64":   count[int64],
 }).Parse(pageText))

@@ -3,6 +3,7 @@ package html
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -97,6 +98,31 @@ func TestBeside(t *testing.T) {
 	}
 	if len(b.Lanes) != 2 || b.Lanes[0] != "pods shop/a" {
 		t.Errorf("lanes %v", b.Lanes)
+	}
+}
+
+// A finding with a rhythm has its periodogram, or its autocorrelation where it drifts, with the line that chance stays
+// under; one of retries its delays with the fit.
+func TestRhythm(t *testing.T) {
+	trace, result := everything(t, 900)
+	page := write(t, trace, result, Options{})
+	d := dataOf(t, page).Runs[0].Findings
+	for i, lags := range []bool{false, true} {
+		r := d[i].Rhythm
+		if r == nil || r.Lags != lags || r.Period < 9 || r.Period > 12 || r.Line <= 0 || slices.Max(r.Strength[1:]) <= r.Line || len(r.Seconds) != len(r.Strength) {
+			t.Errorf("%s: %+v", d[i].ID, r)
+		}
+	}
+	if d[0].Backoff != nil || d[1].Backoff == nil || d[1].Backoff.Ratio != 2 {
+		t.Errorf("backoffs %v and %v, want the second finding's", d[0].Backoff, d[1].Backoff)
+	}
+	if c := d[0].Changes; len(c) != 1 || c[0] != (rateChange{399, "12/s → 5/s"}) { // the trace begins at 1 ms
+		t.Errorf("changes %v", c)
+	}
+	for _, want := range []string{"the rate is 5/s, before it was 12/s", "places come every 9.", "Each delay is 2 times the one before"} {
+		if !strings.Contains(page, want) {
+			t.Errorf("no %q in the page", want)
+		}
 	}
 }
 

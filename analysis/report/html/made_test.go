@@ -3,6 +3,7 @@ package html
 import (
 	"bytes"
 	"fmt"
+	"math/rand/v2"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -104,12 +105,30 @@ func everything(t testing.TB, n int) (*traces.Trace, *analysis.Result) {
 			{Seq: 5, Kind: "event", What: "op was told of version 2 of pods shop/front-0", Known: "inferred", Confidence: 0.93, By: "the last event of the key before"},
 		},
 		Survival: []analysis.SurvivalPoint{{Seconds: 0, AtRisk: 4, Survival: 1, Low: 1, High: 1}, {Seconds: 2, AtRisk: 4, Ended: 1, Survival: 0.75, Low: 0.3, High: 0.95}, {Seconds: 5, AtRisk: 2, Ended: 1, Survival: 0.375, Low: 0.1, High: 0.8}},
-		Evidence: analysis.Evidence{Total: 20, Items: evidence}, First: begin, Last: last, Effect: analysis.Effect{Value: 12, Unit: "writes", Weight: 4},
+		Evidence: analysis.Evidence{Total: 20, Items: evidence, Period: analysis.PeriodOf(ticks(40, true)), Changes: []analysis.RateChange{{At: begin.Add(400 * time.Millisecond), Before: 12, After: 5, P: 1e-4}}}, First: begin, Last: last, Effect: analysis.Effect{Value: 12, Unit: "writes", Weight: 4},
 	}, {
 		ID: "F2", Group: "F1", Detector: "churn", Severity: analysis.Warning, Certainty: analysis.Likely, What: "writes change nothing", Cause: "the same object is sent",
 		Objects: []analysis.Object{{Version: "v1", Resource: "pods", Namespace: "shop", Name: "front-1"}}, Total: 1, First: begin, Last: last,
+		Evidence: analysis.Evidence{Total: 9, Period: analysis.PeriodOf(ticks(60, false)), Backoff: &analysis.Backoff{
+			DelaysSeconds: []float64{0.005, 0.011, 0.019, 0.041, 0.08, 0.16, 0.16, 0.16}, FirstSeconds: 0.005, Ratio: 2, Low: 1.9, High: 2.1, Fitted: 6, Fit: 0.997, Method: "regression",
+		}},
 	}}, Notes: []analysis.Note{{Detector: "churn", What: "a lease is renewed"}}, Caveats: []string{"3 samples were lost"}}
 	return m.open(), r
+}
+
+// ticks are times that come every 10 s, or thereabouts: those of a timer stay in phase, those of a loop drift.
+func ticks(n int, phase bool) []int64 {
+	r := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // the same each time
+	list := make([]int64, n)
+	at := 0.0
+	for i := range list {
+		late := 2 * r.Float64()
+		list[i] = int64((at + late) * 1e9)
+		if at += 10; !phase {
+			at += 2*late - 2
+		}
+	}
+	return list
 }
 
 func write(t testing.TB, trace *traces.Trace, r *analysis.Result, o Options) string {

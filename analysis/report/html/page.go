@@ -72,6 +72,7 @@ type finding struct {
 	Long    string
 	More    int64 // evidence that is not shown
 	Flame   bool
+	Rhythm  bool
 	Frames  []traces.Frame
 	MoreObj int64
 }
@@ -84,8 +85,26 @@ type findingData struct {
 	To       float64                  `json:"to"`
 	Marks    []int64                  `json:"marks"`
 	Survival []analysis.SurvivalPoint `json:"survival,omitempty"`
+	Rhythm   *rhythm                  `json:"rhythm,omitempty"`
+	Backoff  *analysis.Backoff        `json:"backoff,omitempty"`
+	Changes  []rateChange             `json:"changes,omitempty"`
 	Flame    *flame                   `json:"flame,omitempty"`
 	Path     []analysis.Step          `json:"path,omitempty"`
+}
+
+// rhythm is the curve that a finding's period shows in.
+type rhythm struct {
+	Seconds  []float64 `json:"seconds"` // periods, or lags
+	Strength []float64 `json:"strength"`
+	Lags     bool      `json:"lags"`
+	Line     float64   `json:"line"` // what chance exceeds once in a hundred times
+	Period   float64   `json:"period"`
+}
+
+// rateChange is a moment from which on a finding's places came at another rate.
+type rateChange struct {
+	At   float64 `json:"at"` // milliseconds since the timeline's start
+	What string  `json:"what"`
 }
 
 const moments = "2006-01-02 15:04:05.000 UTC"
@@ -117,7 +136,7 @@ func (p *page) add(title string, g *gathered, r *analysis.Result, d *runData, al
 		x.Findings = append(x.Findings, &finding{
 			Finding: *f, Run: x, When: f.First.Format(moments), Long: report.Seconds(f.Last.Sub(f.First).Seconds()),
 			More: f.Evidence.Total - int64(len(f.Evidence.Items)), MoreObj: f.Total - int64(len(f.Objects)),
-			Flame: fd.Flame != nil, Frames: g.stacks[f.Stack],
+			Flame: fd.Flame != nil, Rhythm: fd.Rhythm != nil, Frames: g.stacks[f.Stack],
 		})
 	}
 	x.Causes = len(causes)
@@ -184,6 +203,17 @@ func (g *gathered) findingData(f *analysis.Finding) findingData {
 	for _, e := range f.Evidence.Items {
 		d.Marks = append(d.Marks, e.Seq)
 	}
+	if p := f.Evidence.Period; p != nil {
+		if c := p.Curve(); len(c.Seconds) > 0 {
+			d.Rhythm = &rhythm{c.Seconds, c.Strength, c.Lags, c.Line, p.Seconds}
+		}
+	}
+	if b := f.Evidence.Backoff; b != nil && len(b.DelaysSeconds) > 1 {
+		d.Backoff = b
+	}
+	for _, c := range f.Evidence.Changes {
+		d.Changes = append(d.Changes, rateChange{millis(c.At.UnixNano() - g.first), report.Value(c.Before, "1/s") + " → " + report.Value(c.After, "1/s")})
+	}
 	if len(g.samples.list) > 0 && len(f.Objects) > 0 {
 		d.Flame = g.flame(g.reconcilesOf(f))
 	}
@@ -203,6 +233,14 @@ func (g *gathered) reconcilesOf(f *analysis.Finding) func(int64) bool {
 		}
 	}
 	return func(id int64) bool { return ids[id] }
+}
+
+// chance writes a small probability.
+func chance(p float64) string {
+	if p < 1e-6 {
+		return "under 1 in a million by chance"
+	}
+	return report.Value(p, "share") + " by chance"
 }
 
 // count is a number and what there is of it.

@@ -53,7 +53,7 @@ const makers = {
   timeline(el, c) { const f = filterOf(el); lanes(el, c, runOf(el).timeline, {filter: f, label: 'Timeline of the whole run'}); },
   finding(el, c) {
     const f = findingOf(el), wanted = new Set(f.lanes);
-    lanes(el, c, runOf(el).timeline, {filter: (name, group) => wanted.has(name) || group === 'faults' || (group === 'reconciles' && f.lanes.some(l => name.endsWith(' ' + l.split(' ')[1]))), from: f.from, to: f.to, marks: new Set(f.marks), label: 'Timeline of ' + f.id});
+    lanes(el, c, runOf(el).timeline, {filter: (name, group) => wanted.has(name) || group === 'faults' || (group === 'reconciles' && f.lanes.some(l => name.endsWith(' ' + l.split(' ')[1]))), from: f.from, to: f.to, marks: new Set(f.marks), changes: f.changes, label: 'Timeline of ' + f.id});
   },
   beside(el, c) { both(el, c); },
   survival(el, c) {
@@ -67,6 +67,36 @@ const makers = {
         {name: 'still open', type: 'line', step: 'end', data: step('survival'), itemStyle: {color: paint(1)}, lineStyle: {color: paint(1), width: 2}},
         {name: 'low', type: 'line', step: 'end', data: step('low'), symbol: 'none', itemStyle: {color: colour('soft')}, lineStyle: {color: colour('soft'), type: 'dashed'}},
         {name: 'high', type: 'line', step: 'end', data: step('high'), symbol: 'none', itemStyle: {color: colour('soft')}, lineStyle: {color: colour('soft'), type: 'dotted'}},
+      ],
+    }));
+  },
+  rhythm(el, c) {
+    const r = findingOf(el).rhythm, what = r.lags ? 'agreement with what was so long before' : 'strength of each period';
+    label(el, (r.lags ? 'Autocorrelation: ' : 'Periodogram: ') + what + '. It comes every ' + span(1e3 * r.period) + '; by chance one in a hundred is over ' + r.line.toFixed(2) + '.');
+    const points = r.seconds.map((x, i) => [1e3 * x, r.strength[i]]), line = (at, text, position, more) => Object.assign({label: {formatter: text, color: colour('text'), position}}, at, more);
+    c.setOption(options('', {
+      grid: {left: 60, right: 25, top: 40, bottom: 45}, tooltip: {trigger: 'axis', formatter: p => span(p[0].value[0]) + ': ' + p[0].value[1].toFixed(3)},
+      xAxis: axis({type: r.lags ? 'value' : 'log', min: r.lags ? 0 : 'dataMin', max: 'dataMax', name: r.lags ? 'how long before' : 'period', nameLocation: 'middle', nameGap: 28, axisLabel: {color: colour('text'), formatter: span, hideOverlap: true}, splitLine: {show: false}}),
+      yAxis: axis({type: 'value', max: 1, name: r.lags ? 'agreement' : 'strength'}),
+      series: [{
+        name: what, type: 'line', data: points, symbol: r.lags ? 'circle' : 'none', symbolSize: 6, itemStyle: {color: paint(1)}, lineStyle: {color: paint(1), width: 1.5},
+        markLine: {symbol: 'none', silent: true, data: [
+          line({yAxis: r.line}, 'chance: 1 in 100', 'insideEndTop', {lineStyle: {color: colour('soft'), type: 'dashed'}}),
+          line({xAxis: 1e3 * r.period}, 'every ' + span(1e3 * r.period), 'end', {lineStyle: {color: colour('error'), type: 'solid'}}),
+        ]},
+      }],
+    }));
+  },
+  backoff(el, c) {
+    const b = findingOf(el).backoff, fit = Array.from({length: b.fitted}, (_, i) => [i + 1, 1e3 * b.firstSeconds * b.ratio ** i]);
+    label(el, 'Delays between attempts on a logarithmic scale: ' + b.delaysSeconds.length + ', each ' + b.ratio.toPrecision(3) + ' times the one before over the first ' + b.fitted);
+    c.setOption(options('', {
+      grid: {left: 70, right: 20, top: 40, bottom: 45}, legend: legend(), tooltip: {trigger: 'item', formatter: p => p.seriesName + ' ' + p.value[0] + ': ' + span(p.value[1])},
+      xAxis: axis({type: 'value', min: 0, max: b.delaysSeconds.length + 1, minInterval: 1, name: 'delay', nameLocation: 'middle', nameGap: 28, splitLine: {show: false}}),
+      yAxis: axis({type: 'log', axisLabel: {color: colour('text'), formatter: span}}),
+      series: [
+        {name: 'delay', type: 'scatter', symbolSize: 8, itemStyle: {color: paint(1), opacity: 1}, data: b.delaysSeconds.map((d, i) => [i + 1, 1e3 * d]).filter(p => p[1] > 0)},
+        {name: 'fit', type: 'line', symbol: 'none', itemStyle: {color: paint(9)}, lineStyle: {color: paint(9), width: 2, type: 'dashed'}, data: fit},
       ],
     }));
   },
@@ -161,7 +191,7 @@ function lanes(el, c, tl, o) {
       {type: 'slider', xAxisIndex: 0, filterMode: 'weakFilter', bottom: 10, height: 24, labelFormatter: span, textStyle: {color: colour('text')}, showDataShadow: false},
       ...(all ? [{type: 'slider', yAxisIndex: 0, right: 5, width: 18, startValue: 0, endValue: shown - 1, filterMode: 'weakFilter', showDetail: false, showDataShadow: false, zoomLock: true}] : []),
     ],
-    series: series(tl, picked, 0, o.marks),
+    series: [...series(tl, picked, 0, o.marks), ...(o.changes ? [{type: 'line', data: [], markLine: {symbol: 'none', silent: true, lineStyle: {color: colour('soft'), width: 1.5, type: 'dashed'}, label: {color: colour('text'), fontSize: 10, formatter: p => p.name}, data: o.changes.map(x => ({xAxis: x.at, name: x.what}))}}] : [])],
   }), true);
   c.off('click');
   c.on('click', p => { if (p.value) show(el, tl, p.value[2]); });
