@@ -22,7 +22,10 @@ ZOO   = statusloop statusrace orphanfinalizer \
         retrystorm panicloop missingkind starvation \
         halfcreate staleclaim doublecreate earlyrelease fatalconflict \
         droppedstatus missedsize tombstone twoleaders \
-        tugofwar prunedfield wronglabel farowner
+        tugofwar prunedfield wronglabel farowner \
+        eventflood openbreaker oldpods alwaysready narrowschema unscraped throttled
+# Whose fault a recording alone shows: they have no case, and both twins are recorded.
+RECORDED = lostgauge nodeadline latehook busywait nopredicate overgranted
 
 .DEFAULT_GOAL := help
 
@@ -33,7 +36,7 @@ help: ## this list
 .PHONY: build
 build: ## bin/oprec, bin/opsim and the zoo in bin/zoo
 	go build -o bin/ ./cmd/oprec ./cmd/opsim
-	go build -o bin/zoo/ $(ZOO:%=./examples/operators/%)
+	go build -o bin/zoo/ $(ZOO:%=./examples/operators/%) $(RECORDED:%=./examples/operators/%)
 
 .PHONY: demo
 demo: build ## replay three recorded faults, name them, and show that the mended twins have none

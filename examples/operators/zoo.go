@@ -12,6 +12,7 @@ package operators
 import (
 	"embed"
 	"fmt"
+	"slices"
 )
 
 // Operator is one pair of the zoo.
@@ -20,20 +21,23 @@ type Operator struct {
 	Name string
 	// Fault is what is wrong with it, in a few words.
 	Fault string
-	// Finding is the name of the detector that must report the fault in any run; "" where a plain run is well.
+	// Finding is the name of the detector that must report the fault in any run, by a finding or, where it has notes alone,
+	// by a note; "" where a plain run is well.
 	Finding string
 	// CRDs are its custom resource definitions, YAML documents.
 	CRDs []byte
+	// Manifests are further objects that must be there, YAML documents; nil for none.
+	Manifests []byte
 	// Plan is the timing that the fault needs to show, as opsim replay --plan takes it; nil where it needs none.
 	Plan []byte
 	// Replicas is how many processes of it the plan is about: NAME, NAME-2, …; 0 is one.
 	Replicas int
 }
 
-//go:embed */crd.yaml */plan.yaml
+//go:embed */crd.yaml */plan.yaml */objects.yaml
 var files embed.FS
 
-// Zoo is every pair, in the order in which they are shown.
+// Zoo is every pair that can be replayed, in the order in which they are shown.
 func Zoo() []Operator {
 	all := []Operator{
 		{Name: "statusloop", Fault: "writes its status with a fresh time on every pass", Finding: "self-loop"},
@@ -56,13 +60,40 @@ func Zoo() []Operator {
 		{Name: "missedsize", Fault: "takes its work from the changes that it sees"},
 		{Name: "tombstone", Fault: "panics when a delete is only seen by its absence"},
 		{Name: "twoleaders", Fault: "goes on when it has lost its lease", Replicas: 2},
+		{Name: "eventflood", Fault: "tells of each try by an Event of its own", Finding: "amplification"},
+		{Name: "openbreaker", Fault: "has a circuit breaker that never closes", Finding: "circuit-breaker"},
+		{Name: "oldpods", Fault: "changes the settings of pods that have read them", Finding: "environment"},
+		{Name: "alwaysready", Fault: "says Ready of what is ready no more", Finding: "probe"},
+		{Name: "narrowschema", Fault: "takes out of a definition what objects have", Finding: "schema"},
+		{Name: "unscraped", Fault: "has its metrics selected by a label that they do not have", Finding: "metrics"},
+		{Name: "throttled", Fault: "waits for its own client", Finding: "queue-wait"},
 	}
+	return read(all)
+}
+
+// Recorded are further pairs, whose fault a recording alone shows: what a simulated world does not have (processors,
+// addresses that nobody listens at), or a replay would not make anew (who is permitted what). They have no case: both
+// twins are recorded.
+func Recorded() []Operator {
+	return read([]Operator{
+		{Name: "lostgauge", Fault: "dials an address for ever that is no more", Finding: "resource-exhaustion"},
+		{Name: "nodeadline", Fault: "waits for as long as the server does", Finding: "no-deadline"},
+		{Name: "latehook", Fault: "makes objects before its own webhook listens", Finding: "webhook-bypass"},
+		{Name: "busywait", Fault: "waits by looking at the clock", Finding: "hot-stack"},
+		{Name: "nopredicate", Fault: "has a pass for each change of a status that others write", Finding: "useless-reconciles"},
+		{Name: "overgranted", Fault: "may do more than it does", Finding: "rbac"},
+	})
+}
+
+// read adds what is in the operators' folders.
+func read(all []Operator) []Operator {
 	for i := range all {
 		o := &all[i]
 		o.CRDs = mustRead(o.Name + "/crd.yaml")
 		if o.Finding == "" {
 			o.Plan = mustRead(o.Name + "/plan.yaml")
 		}
+		o.Manifests, _ = files.ReadFile(o.Name + "/objects.yaml") // most have none
 	}
 	return all
 }
@@ -78,7 +109,7 @@ func mustRead(name string) []byte {
 
 // Find returns the operator of that name.
 func Find(name string) (Operator, bool) {
-	for _, o := range Zoo() {
+	for _, o := range slices.Concat(Zoo(), Recorded()) {
 		if o.Name == name {
 			return o, true
 		}

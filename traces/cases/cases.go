@@ -21,7 +21,8 @@ type Case struct {
 	Operator string `json:"operator"`
 	// About is what is wrong with the operator, in a few words.
 	About string `json:"about"`
-	// Finding is the name of the detector that must report it. The mended twin must have no finding at all.
+	// Finding is the name of the detector that must report it, by a finding or, where it has notes alone, by a note. The
+	// mended twin must have no finding at all.
 	// "": it shows under altered timing only, and in a plain run neither twin has a finding.
 	Finding string `json:"finding"`
 }
@@ -45,6 +46,10 @@ func Found() []Case {
 		{"prunedfield", "prunedfield", "sends a field that is never stored, over and over", "normalise"},
 		{"wronglabel", "wronglabel", "labels its status with a generation that it was not made from", "observed-generation"},
 		{"farowner", "farowner", "makes an object in another namespace the owner", "owner-reference"},
+		{"oldpods", "oldpods", "changes the settings of pods that have read them", "environment"},
+		{"alwaysready", "alwaysready", "says Ready of what is ready no more", "probe"},
+		{"narrowschema", "narrowschema", "takes out of a definition what objects have", "schema"},
+		{"unscraped", "unscraped", "has its metrics selected by a label that they do not have", "metrics"},
 	}
 }
 
@@ -55,6 +60,9 @@ func Strained() []Case {
 		{"panicloop", "panicloop", "panics on each retry when a cluster is gone that it takes to be there", "panic-loop"},
 		{"missingkind", "missingkind", "uses a kind that its scheme does not have", "missing-kind"},
 		{"starvation", "starvation", "waits in line for a worker, and keeps everybody else waiting", "starvation"},
+		{"eventflood", "eventflood", "tells of each try by an Event of its own", "amplification"},
+		{"openbreaker", "openbreaker", "has a circuit breaker that never closes", "circuit-breaker"},
+		{"throttled", "throttled", "waits for its own client", "queue-wait"},
 	}
 }
 

@@ -3,6 +3,10 @@
 //
 //	make record              # all of them, into traces/cases
 //	go run ./examples/operators/record statusrace
+//	go run ./examples/operators/record --ebpf --out traces/labelled --suffix -lines statusrace
+//
+// With --ebpf the operator is looked at from the kernel too (Linux on amd64, as root): a trace knows the line of each call.
+// Operators that only a recording shows (operators.Recorded) are not among all of them: name them.
 //
 // Run it in the root of a clone after `make build`: the traces name the operators by their path from there,
 // bin/zoo/NAME, and no other path of the machine. A trace that is there already is replaced when the new one
@@ -40,16 +44,30 @@ func main() {
 	out := flag.String("out", "traces/cases", "folder for the traces")
 	zoo := flag.String("zoo", "bin/zoo", "folder of the operators' binaries")
 	fixed := flag.Bool("fixed", false, "record the mended twins")
+	suffix := flag.String("suffix", "", "end of the traces' names")
+	ebpf := flag.Bool("ebpf", false, "look at the operator from the kernel")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	if err := run(ctx, *out, *zoo, *fixed, flag.Args()); err != nil {
+	t := tape{zoo: *zoo, out: *out, suffix: *suffix, fixed: *fixed, ebpf: recorder.EBPFOff}
+	if *ebpf {
+		t.ebpf = recorder.EBPFOn
+	}
+	if err := t.run(ctx, flag.Args()); err != nil {
 		fmt.Fprintln(os.Stderr, "record:", err)
 		os.Exit(1)
 	}
 }
 
-func run(ctx context.Context, out, zoo string, fixed bool, names []string) error {
+// tape is how to record.
+type tape struct {
+	zoo         string // folder of the binaries
+	out, suffix string // a trace is OUT/NAME SUFFIX.optrace
+	fixed       bool
+	ebpf        recorder.EBPF
+}
+
+func (t tape) run(ctx context.Context, names []string) error {
 	if len(names) == 0 {
 		for _, o := range operators.Zoo() {
 			names = append(names, o.Name)
@@ -60,11 +78,11 @@ func run(ctx context.Context, out, zoo string, fixed bool, names []string) error
 		if err != nil {
 			return err
 		}
-		command := []string{filepath.Join(zoo, name)}
-		if fixed {
+		command := []string{filepath.Join(t.zoo, name)}
+		if t.fixed {
 			command = append(command, "--fixed")
 		}
-		if err := record(ctx, s, command, filepath.Join(out, name+".optrace")); err != nil {
+		if err := t.record(ctx, s, command, filepath.Join(t.out, name+t.suffix+".optrace")); err != nil {
 			return fmt.Errorf("%s: %w", name, err)
 		}
 	}
@@ -72,7 +90,7 @@ func run(ctx context.Context, out, zoo string, fixed bool, names []string) error
 }
 
 // record records one session on a cluster of its own and puts the trace in its place.
-func record(ctx context.Context, s scenario.Scenario, command []string, out string) error {
+func (t tape) record(ctx context.Context, s scenario.Scenario, command []string, out string) error {
 	cluster, err := livecluster.Up(ctx, livecluster.Options{Progress: func(format string, args ...any) {
 		fmt.Fprintf(os.Stderr, format+"\n", args...)
 	}})
@@ -87,7 +105,7 @@ func record(ctx context.Context, s scenario.Scenario, command []string, out stri
 	if err := os.RemoveAll(fresh); err != nil {
 		return err
 	}
-	result, err := session(ctx, s, cluster.Config(), command, fresh)
+	result, err := t.session(ctx, s, cluster.Config(), command, fresh)
 	if err != nil {
 		return err
 	}
@@ -110,7 +128,7 @@ func record(ctx context.Context, s scenario.Scenario, command []string, out stri
 }
 
 // session runs the operator under the recorder while the user plays.
-func session(ctx context.Context, s scenario.Scenario, config *rest.Config, command []string, out string) (*recorder.Result, error) {
+func (t tape) session(ctx context.Context, s scenario.Scenario, config *rest.Config, command []string, out string) (*recorder.Result, error) {
 	recording, end := context.WithCancel(ctx)
 	defer end()
 	working := &lookout{phrase: "Starting workers", seen: make(chan struct{})}
@@ -123,7 +141,7 @@ func session(ctx context.Context, s scenario.Scenario, config *rest.Config, comm
 			Options: recorder.Options{
 				Out: out, Config: config, Tool: "opreplay examples/operators/record",
 				// The API server's own Lease is labelled with the host's name.
-				Exclude: []string{"leases.coordination.k8s.io"},
+				Exclude: []string{"leases.coordination.k8s.io"}, EBPF: t.ebpf,
 			},
 			Command: command, Stdout: working, Stderr: working,
 		})

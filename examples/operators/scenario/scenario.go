@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -64,12 +65,25 @@ var sessions = map[string]struct {
 	"panicloop":       {"pool", playPoolers},
 	"missingkind":     {"cache", playStores},
 	"starvation":      {"jobs", playExports},
+	"eventflood":      {"feed", playFeeds},
+	"openbreaker":     {"link", playLinks},
+	"oldpods":         {"apps", playApps},
+	"alwaysready":     {"market", playStands},
+	"narrowschema":    {"hotel", playRooms},
+	"unscraped":       {"station", playStations},
+	"throttled":       {"album", playAlbums},
+	"lostgauge":       {"gauge", playGauges},
+	"nodeadline":      {"forms", playForms},
+	"latehook":        {"note", playNotes},
+	"busywait":        {"timer", playTimers},
+	"nopredicate":     {"sense", playSensors},
+	"overgranted":     {"desk", playDesks},
 }
 
-// All is every scenario, in the order of the zoo.
+// All is every scenario, in the order of the zoo; last those of operators that are recorded only.
 func All() ([]Scenario, error) {
 	var all []Scenario
-	for _, o := range operators.Zoo() {
+	for _, o := range slices.Concat(operators.Zoo(), operators.Recorded()) {
 		s, err := For(o.Name)
 		if err != nil {
 			return nil, err
@@ -110,6 +124,15 @@ func (s Scenario) Install(ctx context.Context, config *rest.Config) error {
 	_, err = u.client.Resource(namespaces).Create(ctx, ns, metav1.CreateOptions{FieldManager: creator})
 	if err != nil && !apierrors.IsAlreadyExists(err) { // two operators may have users in one namespace
 		return fmt.Errorf("create namespace %s: %w", s.Namespace, err)
+	}
+	manifests, err := documents(s.Manifests)
+	if err != nil {
+		return fmt.Errorf("manifests of %s: %w", s.Name, err)
+	}
+	for _, object := range manifests {
+		if err := u.apply(ctx, object); err != nil {
+			return fmt.Errorf("install %s %s: %w", object.GetKind(), object.GetName(), err)
+		}
 	}
 	return nil
 }

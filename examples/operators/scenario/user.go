@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"strings"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -54,6 +55,14 @@ type thing struct {
 
 func (t thing) String() string { return t.resource.Resource + "/" + t.name }
 
+// of is the client for the thing's resource, in the user's namespace where there are namespaces.
+func (u *user) of(t thing) dynamic.ResourceInterface {
+	if t.resource == crds || t.resource == webhooks {
+		return u.client.Resource(t.resource)
+	}
+	return u.client.Resource(t.resource).Namespace(u.namespace)
+}
+
 func (u *user) create(ctx context.Context, t thing, kind string, spec map[string]any) error {
 	object := &unstructured.Unstructured{Object: map[string]any{
 		"apiVersion": t.resource.GroupVersion().String(), "kind": kind,
@@ -65,6 +74,18 @@ func (u *user) create(ctx context.Context, t thing, kind string, spec map[string
 		return fmt.Errorf("create %s: %w", t, err)
 	}
 	return nil
+}
+
+// apply creates an object of a manifest. Its resource is named by its kind, as those of all that manifests here have are.
+func (u *user) apply(ctx context.Context, object *unstructured.Unstructured) error {
+	kind := object.GroupVersionKind()
+	resource := u.client.Resource(kind.GroupVersion().WithResource(strings.ToLower(kind.Kind) + "s"))
+	var in dynamic.ResourceInterface = resource
+	if namespace := object.GetNamespace(); namespace != "" {
+		in = resource.Namespace(namespace)
+	}
+	_, err := in.Create(ctx, object, metav1.CreateOptions{FieldManager: creator})
+	return err
 }
 
 // edit changes fields of the spec and returns the generation that this gave.
@@ -81,6 +102,20 @@ func (u *user) edit(ctx context.Context, t thing, spec map[string]any) (int64, e
 	return object.GetGeneration(), nil
 }
 
+// status changes fields of the status, as another controller does.
+func (u *user) status(ctx context.Context, t thing, manager string, status map[string]any) error {
+	patch, err := json.Marshal(map[string]any{"status": status})
+	if err != nil {
+		return err
+	}
+	_, err = u.client.Resource(t.resource).Namespace(u.namespace).
+		Patch(ctx, t.name, types.MergePatchType, patch, metav1.PatchOptions{FieldManager: manager}, "status")
+	if err != nil {
+		return fmt.Errorf("status of %s: %w", t, err)
+	}
+	return nil
+}
+
 func (u *user) delete(ctx context.Context, t thing) error {
 	if err := u.client.Resource(t.resource).Namespace(u.namespace).Delete(ctx, t.name, metav1.DeleteOptions{}); err != nil {
 		return fmt.Errorf("delete %s: %w", t, err)
@@ -92,7 +127,7 @@ func (u *user) delete(ctx context.Context, t thing) error {
 // is gone. It reports whether that came to pass.
 func (u *user) look(ctx context.Context, t thing, d time.Duration, seen func(*unstructured.Unstructured) bool) (bool, error) {
 	err := wait.PollUntilContextTimeout(ctx, blink, d, true, func(ctx context.Context) (bool, error) {
-		object, err := u.client.Resource(t.resource).Namespace(u.namespace).Get(ctx, t.name, metav1.GetOptions{})
+		object, err := u.of(t).Get(ctx, t.name, metav1.GetOptions{})
 		if apierrors.IsNotFound(err) {
 			return seen(nil), nil
 		}
@@ -157,6 +192,8 @@ func (u *user) established(ctx context.Context, crd string) error {
 }
 
 func gone(object *unstructured.Unstructured) bool { return object == nil }
+
+func ready(object *unstructured.Unstructured) bool { return condition(object, "Ready", 1) }
 
 // condition says whether the object has the condition, true and for at least that generation.
 func condition(object *unstructured.Unstructured, name string, generation int64) bool {
