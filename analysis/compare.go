@@ -41,6 +41,10 @@ type FindingShift struct {
 	Finding  Finding `json:"finding"`
 	Baseline Effect  `json:"baseline"`
 	Ratio    float64 `json:"ratio"`
+	// P, of effects that are counts, is the chance that one rate makes counts over the two traces that differ as much
+	// (the exact conditional test of Przyborowski and Wilenski). Holm's correction, over all findings of both traces,
+	// decides which to believe; it is not in P.
+	P float64 `json:"p,omitempty"`
 }
 
 // Shift is one measure in both traces.
@@ -80,7 +84,7 @@ const (
 
 // Names of the tests, with their sources.
 const (
-	testRate  = "rates with the dispersion of their counts (McCullagh and Nelder, Generalized Linear Models, 1989, §6.2)"
+	testRate  = "rates with the dispersion of their counts (McCullagh and Nelder, Generalized Linear Models, 1989, §6.2), or the exact conditional test (Przyborowski and Wilenski, Biometrika 31, 1940), whichever is less sure"
 	testRank  = "rank test of Mann and Whitney (Annals of Mathematical Statistics 18, 1947)"
 	testShare = "Fisher's exact test (1935)"
 	testLives = "log-rank test (Mantel, Cancer Chemotherapy Reports 50, 1966)"
@@ -161,6 +165,9 @@ func same(a, b *Finding, rename func(string) string) bool {
 // findings pairs the findings of both traces.
 func (c *Comparison) findings(before, after []Finding, rename func(string) string) {
 	paired := make([]bool, len(before))
+	var up []bool
+	var shifts []FindingShift
+	var ps []float64
 	for i := range after {
 		f := &after[i]
 		j := 0
@@ -177,12 +184,26 @@ func (c *Comparison) findings(before, after []Finding, rename func(string) strin
 		if g.Effect.Value > 0 {
 			s.Ratio = f.Effect.Value / g.Effect.Value
 		}
-		switch up, known := beyond(g, f); {
-		case !known:
-		case up:
-			c.Worse = append(c.Worse, s)
+		p := 0.0 // of what has no counts, the intervals or the ratio decide alone
+		if f.Effect.counts() && g.Effect.counts() {
+			s.P = stats.CompareRates(int64(g.Effect.Value), c.Baseline.seconds(), int64(f.Effect.Value), c.Looked.seconds())
+			p = s.P
+		}
+		ps = append(ps, p)
+		shifts = append(shifts, s)
+		more, known := beyond(g, f)
+		if !known {
+			ps[len(ps)-1] = 1
+		}
+		up = append(up, more)
+	}
+	for i, believed := range stats.Holm(ps, falseShifts) {
+		switch {
+		case !believed:
+		case up[i]:
+			c.Worse = append(c.Worse, shifts[i])
 		default:
-			c.Better = append(c.Better, s)
+			c.Better = append(c.Better, shifts[i])
 		}
 	}
 	for j := range before {
@@ -191,6 +212,14 @@ func (c *Comparison) findings(before, after []Finding, rename func(string) strin
 		}
 	}
 }
+
+// counts is whether the effect counts something, rather than being a time, a rate or a ratio.
+func (e Effect) counts() bool {
+	unit, _, _ := strings.Cut(e.Unit, " ")
+	return unit != "s" && !strings.HasSuffix(unit, "/s") && e.Unit != "versions for each change" && e.Value == math.Trunc(e.Value)
+}
+
+func (l *Looked) seconds() float64 { return l.To.Sub(l.From).Seconds() }
 
 // beyond is whether the effect of a finding differs beyond noise, and in which direction: what decided has intervals
 // that don't overlap, or where there are none the effect is twice or half as large.
@@ -288,6 +317,7 @@ func (t *trial) rate(measure, process string, a, b *bins) {
 	va := a.dispersion(t.old.from, t.old.to) * max(x.Value, 1/t.old.seconds()) / t.old.seconds()
 	vb := b.dispersion(t.now.from, t.now.to) * max(y.Value, 1/t.now.seconds()) / t.now.seconds()
 	p := 2 * distuv.UnitNormal.Survival(math.Abs(x.Value-y.Value)/math.Sqrt(va+vb))
+	p = max(p, stats.CompareRates(a.n(), t.old.seconds(), b.n(), t.now.seconds())) // few counts are not normal
 	t.add(Shift{Measure: measure, Process: process, Unit: "1/s", Before: x, After: y, P: min(1, p), Test: testRate})
 }
 

@@ -2,6 +2,8 @@ package analysis
 
 import (
 	"cmp"
+	"math"
+	"slices"
 
 	"github.com/opreplay/opreplay/analysis/stats"
 )
@@ -68,16 +70,69 @@ type reservoir struct {
 	state  uint64
 }
 
-func (r *reservoir) add(x float64) {
+// add takes in a value, and says at which place of the sample it stands now, −1 when it is left out.
+func (r *reservoir) add(x float64) int {
 	r.n++
 	size := cmp.Or(r.size, reservoirSize)
 	if len(r.sample) < size {
 		r.sample = append(r.sample, x)
-		return
+		return len(r.sample) - 1
 	}
-	if i := r.next() % uint64(r.n); i < uint64(size) {
-		r.sample[i] = x
+	i := r.next() % uint64(r.n)
+	if i >= uint64(size) {
+		return -1
 	}
+	r.sample[i] = x
+	return int(i)
+}
+
+// course is a sample of values with their times.
+type course struct {
+	reservoir
+	times []float64 // seconds from the first on
+	begin int64
+}
+
+func (c *course) add(ts int64, x float64) {
+	if c.n == 0 {
+		c.begin = ts
+	}
+	switch i := c.reservoir.add(x); {
+	case i == len(c.times):
+		c.times = append(c.times, float64(ts-c.begin)/1e9)
+	case i >= 0:
+		c.times[i] = float64(ts-c.begin) / 1e9
+	}
+}
+
+// maxWaves bounds the periods that are looked for in a course.
+const maxWaves = 128
+
+// waves is the period in which the values rise and fall, 0 where they do so by chance: it must have come round at least
+// three times.
+func (c *course) waves() stats.Peak {
+	if len(c.times) < minBeats {
+		return stats.Peak{P: 1}
+	}
+	peak := stats.LombScargle(c.times, c.sample, min(maxWaves, len(c.times)/2))
+	if peak.P >= certain || 3*peak.Period > slices.Max(c.times)-slices.Min(c.times) {
+		return stats.Peak{P: peak.P}
+	}
+	return peak
+}
+
+const methodOutlying = "modified z-score of the median absolute deviation (Iglewicz and Hoaglin 1993), 3.5 and more is an outlier"
+
+// outlier is from how many robust standard deviations on a value is none of the sample's (Iglewicz and Hoaglin).
+const outlier = 3.5
+
+// outlying is how far a value lies from a sample of n like it; ok is false where the sample says nothing of it.
+func outlying(name string, sample []float64, n int64, x float64) (s Statistic, ok bool) {
+	v := stats.Outlying(sample, x)
+	if len(sample) < minSample || math.IsInf(v, 0) {
+		return s, false
+	}
+	return Statistic{Name: name, Value: v, Unit: "robust standard deviations", Low: v, High: v, N: n, Method: methodOutlying}, true
 }
 
 // next is SplitMix64 (Steele, Lea and Flood, OOPSLA 2014).

@@ -21,11 +21,12 @@ type NoDeadline struct {
 	MinStill int64
 
 	waits map[string]*unbounded
+	usual map[*Process]*reservoir // seconds that its calls take
 }
 
 // NewNoDeadline is a NoDeadline with its thresholds set.
 func NewNoDeadline() *NoDeadline {
-	return &NoDeadline{MinLatency: 30e9, MinStill: 60e9, waits: map[string]*unbounded{}}
+	return &NoDeadline{MinLatency: 30e9, MinStill: 60e9, waits: map[string]*unbounded{}, usual: map[*Process]*reservoir{}}
 }
 
 // Name implements Detector.
@@ -78,7 +79,16 @@ func (u *unbounded) add(o Object, seq, from, to, stack int64) {
 
 // Call implements CallDetector.
 func (d *NoDeadline) Call(_ *Model, c *Call) {
-	if c.Process == nil || c.TS-c.Start < d.MinLatency || c.Code == 0 || strings.Contains(c.Row.Query, "timeout=") {
+	if c.Process == nil {
+		return
+	}
+	usual := d.usual[c.Process]
+	if usual == nil {
+		usual = &reservoir{}
+		d.usual[c.Process] = usual
+	}
+	usual.add(float64(c.TS-c.Start) / 1e9)
+	if c.TS-c.Start < d.MinLatency || c.Code == 0 || strings.Contains(c.Row.Query, "timeout=") {
 		return
 	}
 	r := c.Row
@@ -126,7 +136,7 @@ func (d *NoDeadline) Pass(_ *Model, x *Pass) {
 }
 
 // Findings implements Detector: one for each process and kind of call or controller.
-func (d *NoDeadline) Findings(*Model) ([]Finding, []Note) {
+func (d *NoDeadline) Findings(m *Model) ([]Finding, []Note) {
 	var out []Finding
 	for _, key := range sortedKeys(d.waits) {
 		u := d.waits[key]
@@ -149,6 +159,14 @@ func (d *NoDeadline) Findings(*Model) ([]Finding, []Note) {
 		} else {
 			f.What = fmt.Sprintf("%s waited %s for %s and more for the answer to its %s, the longest time for %s", u.process, times(u.seconds.n), seconds(d.MinLatency), u.what, longest)
 			f.Cause = "neither rest.Config.Timeout nor the context of the call sets a deadline, so it waits for as long as the server does"
+			if usual := d.usual[m.processes[u.process]]; usual != nil {
+				if z, ok := outlying("longest beyond its calls", usual.sample, usual.n, u.longest); ok {
+					f.Statistics = append(f.Statistics, z)
+					if z.Value < outlier {
+						f.Cause += "; its other calls take as long, so it is the server or the way to it that is slow"
+					}
+				}
+			}
 		}
 		out = append(out, f)
 	}

@@ -51,7 +51,8 @@ type throttle struct {
 type queued struct {
 	process, controller string
 	n, late             int64
-	wait, work          reservoir
+	wait                course
+	work                reservoir
 	ends                []int64 // of the passes that were under way, to see how many go on at one time
 	most                int
 }
@@ -118,7 +119,7 @@ func (d *QueueWait) Pass(_ *Model, x *Pass) {
 	if wait >= d.MinWait {
 		q.late++
 	}
-	q.wait.add(float64(wait) / 1e9)
+	q.wait.add(x.Row.Start, float64(wait)/1e9)
 	q.work.add(float64(x.Row.TS-x.Row.Start) / 1e9)
 	q.ends = slices.DeleteFunc(q.ends, func(end int64) bool { return end <= x.Row.Start })
 	if len(q.ends) < maxBeside {
@@ -142,11 +143,16 @@ func (d *QueueWait) Findings(m *Model) ([]Finding, []Note) {
 		if _, low, _ := stats.Proportion(q.late, q.n); low < d.MinShare {
 			continue
 		}
+		inWaves := q.wait.waves() // before the sample is sorted
 		wait, _, _ := stats.Median(q.wait.sample)
 		work, _, _ := stats.Median(q.work.sample)
-		notes = append(notes, Note{Process: q.process, Count: q.late, What: fmt.Sprintf(
+		what := fmt.Sprintf(
 			"%d of %d reconciles of %s in %s waited %s and more in the queue (median wait %s, work %s); at most %d went on at one time: MaxConcurrentReconciles may be too low",
-			q.late, q.n, q.controller, q.process, seconds(d.MinWait), seconds(int64(wait*1e9)), seconds(int64(work*1e9)), q.most)})
+			q.late, q.n, q.controller, q.process, seconds(d.MinWait), seconds(int64(wait*1e9)), seconds(int64(work*1e9)), q.most)
+		if inWaves.Period > 0 {
+			what += fmt.Sprintf("; the waits come in waves of %s (p %.1g, Lomb–Scargle), as of a resync or of a timer that queues all keys at once", seconds(int64(inWaves.Period*1e9)), inWaves.P)
+		}
+		notes = append(notes, Note{Process: q.process, Count: q.late, What: what})
 	}
 	for _, p := range m.Processes() {
 		if n := d.tooMany[p]; n >= d.MinTooMany {

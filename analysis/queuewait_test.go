@@ -1,6 +1,7 @@
 package analysis
 
 import (
+	"math/rand/v2"
 	"strings"
 	"testing"
 	"time"
@@ -69,4 +70,37 @@ func TestTooManyRequests(t *testing.T) {
 		c.begin("op", "update", "", s).refuse(429, "TooManyRequests")
 	}
 	c.analyze(NewQueueWait()).noted(t, "6 times to come back later (429)")
+}
+
+// A resync that queues all keys at once makes waits that come in waves.
+func TestQueueThatWaitsInWaves(t *testing.T) {
+	for name, every := range map[string]time.Duration{"a resync": time.Minute, "by chance": 0} {
+		r := rand.New(rand.NewPCG(1, 2))
+		c := newCluster(t, "op")
+		names := []ref{site(c, "a"), site(c, "b"), site(c, "c"), site(c, "d"), site(c, "e"), site(c, "f")}
+		for i := range 12 {
+			var triggers []int64
+			for _, s := range names {
+				c.spec("kubectl", s, m{"n": i})
+				triggers = append(triggers, c.told("op", s))
+			}
+			for j, s := range names {
+				c.pass("op", "site", s, triggers[j], func() { c.sleep(3 * time.Second) })
+			}
+			gap := every
+			if gap == 0 {
+				gap = time.Duration(r.ExpFloat64() * float64(time.Minute))
+			}
+			for from := c.now; c.now < from+gap-18*time.Second; { // users' changes, which are served at once
+				s := names[r.IntN(len(names))]
+				c.spec("kubectl", s, m{"n": r.Int()})
+				c.pass("op", "site", s, c.told("op", s), func() { c.sleep(10 * time.Millisecond) })
+				c.sleep(5 * time.Second)
+			}
+		}
+		n := c.analyze(NewQueueWait()).noted(t)
+		if waves := strings.Contains(n.What, "in waves of 1.0 min") || strings.Contains(n.What, "in waves of 6"); waves != (every > 0) {
+			t.Errorf("%s: %s", name, n.What)
+		}
+	}
 }

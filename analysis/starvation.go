@@ -53,6 +53,7 @@ type worker struct {
 	hold    hold
 	past    rings[hold]
 	usual   map[string]*reservoir // seconds from event to answer, by resource
+	waits   reservoir             // of all
 	waiting map[*State]waiting    // by object
 	seen    map[*State]int64      // the newest generation that it was told of
 	ended   rings[longPass]
@@ -80,6 +81,8 @@ type longPass struct {
 	stack           int64
 	requests        int64
 	reads           int64
+	call            string // the longest one
+	called          int64  // for how long that took
 }
 
 // starved are the waits behind one holder.
@@ -93,6 +96,8 @@ type starved struct {
 	calls       int64
 	reads       int64
 	stack       int64
+	call        string // the longest one of the longest hold
+	called      int64
 	waits       reservoir
 	first, last int64
 	from        int64 // of the last hold
@@ -211,6 +216,7 @@ func (d *Starvation) answered(w *worker, s *State, x waiting, at int64) {
 		}
 	}
 	usual.add(float64(wait) / 1e9)
+	w.waits.add(float64(wait) / 1e9)
 }
 
 // active is whether somebody was at work all through the hold: a process that is idle holds nothing, and an event that
@@ -253,6 +259,9 @@ func (d *Starvation) Pass(_ *Model, x *Pass) {
 	}
 	r := x.Row
 	key := said{controller: r.Controller, namespace: r.Namespace, name: r.Name}
+	if x.Trigger.Seq != 0 {
+		w.waits.add(float64(r.Start-x.Trigger.TS) / 1e9)
+	}
 	if x.Trigger.Seq != 0 && r.Start-x.Trigger.TS >= d.MinWait {
 		wait := r.Start - x.Trigger.TS
 		for i := range w.ended.len() {
@@ -266,6 +275,9 @@ func (d *Starvation) Pass(_ *Model, x *Pass) {
 				o = x.Trigger.State.Object
 			}
 			if s := d.starve(x.Process, h.object, h.key, h.start, h.end-h.start, h.requests, h.reads, h.stack, true); s != nil {
+				if s.heldFor == h.end-h.start {
+					s.call, s.called = h.call, h.called
+				}
 				s.wait(o, waiting{x.Trigger.Seq, x.Trigger.TS}, wait)
 			}
 			break
@@ -279,6 +291,9 @@ func (d *Starvation) Pass(_ *Model, x *Pass) {
 		}
 		for _, c := range x.Calls {
 			h.stack = cmp.Or(c.Stack, h.stack)
+			if took := c.TS - c.Start; took > h.called {
+				h.call, h.called = strings.Clone(c.kind()+" of "+resourceName(c.Row.Group, c.Row.Resource)), took
+			}
 			if c.State != nil && c.State.Name == r.Name && c.State.Namespace == r.Namespace {
 				h.object = c.State.Object
 			}
@@ -370,6 +385,11 @@ func (d *Starvation) finding(s *starved) Finding {
 	waiters, total := worst(list)
 	f.Objects, f.Total = append([]Object{s.holder}, waiters[:min(len(waiters), maxObjects-1)]...), total+1
 	longest := s.keys[waiters[0]]
+	if w := d.workers[s.process]; w != nil {
+		if z, ok := outlying("longest beyond its waits", w.waits.sample, w.waits.n, longest); ok {
+			f.Statistics = append(f.Statistics, z)
+		}
+	}
 	f.Effect = Effect{Value: longest, Unit: "s of waiting", Weight: longest * 1e9 / float64(d.MinWait)}
 	f.What = fmt.Sprintf("%s held a worker of %s for %s while %s waited, %s the longest, for %s",
 		cmp.Or(s.named, s.holder.String()), s.process.Name, seconds(s.heldFor), plural(total, "other object", "other objects"), waiters[0], seconds(int64(longest*1e9)))
@@ -377,6 +397,8 @@ func (d *Starvation) finding(s *starved) Finding {
 		f.What += fmt.Sprintf(", and again, %s in all", times(s.holds))
 	}
 	switch {
+	case s.called*2 > s.heldFor:
+		f.Cause = fmt.Sprintf("its reconcile waits for the answer to its %s, %s for one, and there are too few workers (MaxConcurrentReconciles) for others to go on", s.call, seconds(s.called))
 	case s.calls >= 5 && s.reads*2 > s.calls:
 		f.Cause = fmt.Sprintf("its reconcile polls in line (%d calls meanwhile, mostly reads) rather than return with RequeueAfter, and there are too few workers for others to go on", s.calls)
 	case s.calls >= 5:

@@ -6,11 +6,8 @@
 //	curve := stats.KaplanMeier(lives)              // how long deletions take, those that hang included
 //	q := stats.Quantile(latencies, 0.99, seed)     // with a bootstrap interval
 //	g := stats.Backoff(stats.Growing(waits))       // by how much each wait is longer than the last
+//	peak := stats.LombScargle(times, values, 100)  // the strongest period, and how likely noise has one as strong
 //	keep := stats.BenjaminiHochberg(ps, 0.05)      // which of many tests to believe
-//
-// No detector and no comparison uses these yet: LombScargle, Outlying. They are tested, and there for your own analysis:
-//
-//	peak := stats.LombScargle(times, values, 400)  // the strongest period, and how likely noise has one as strong
 //
 // Intervals are of 95 %. What draws at random takes a seed: the same data and seed give the same numbers on every
 // machine. Functions that sort their sample say so. Nothing here panics or yields NaN for samples that are empty,
