@@ -6,7 +6,8 @@ import (
 	"strconv"
 )
 
-// rank sorts findings by severity and effect, numbers them and groups those with one cause.
+// rank sorts findings by severity and effect, groups those with one cause, and numbers them: a group stands where its worst
+// finding would, the cause first and then what follows from it.
 func rank(findings []Finding) {
 	slices.SortStableFunc(findings, func(a, b Finding) int {
 		return cmp.Or(
@@ -18,27 +19,48 @@ func rank(findings []Finding) {
 			cmp.Compare(a.Field, b.Field),
 		)
 	})
+	cause := causes(findings)
+	ordered := make([]Finding, 0, len(findings))
+	taken := make([]bool, len(findings))
 	for i := range findings {
-		findings[i].ID = "F" + strconv.Itoa(i+1)
-	}
-	for i := range findings {
-		f := &findings[i]
-		f.Group = f.ID
-		best := precedence(f.Detector)
-		for j := range findings {
-			g := &findings[j]
-			if r := precedence(g.Detector); r < best && sameCause(f, g) {
-				best, f.Group = r, g.ID
+		if taken[i] {
+			continue
+		}
+		first := cause[i]
+		id := "F" + strconv.Itoa(len(ordered)+1)
+		take := func(k int) {
+			f := findings[k]
+			f.ID, f.Group, taken[k] = "F"+strconv.Itoa(len(ordered)+1), id, true
+			ordered = append(ordered, f)
+		}
+		take(first)
+		for k := range findings {
+			if k != first && cause[k] == first {
+				take(k)
 			}
 		}
 	}
-	for i := range findings { // what explains may itself be explained
-		for j := range findings {
-			if findings[j].ID == findings[i].Group {
-				findings[i].Group = findings[j].Group
+	copy(findings, ordered)
+}
+
+// causes is for each finding the one that explains it, itself where none does.
+func causes(findings []Finding) []int {
+	cause := make([]int, len(findings))
+	for i := range findings {
+		cause[i] = i
+		best := precedence(findings[i].Detector)
+		for k := range findings {
+			if r := precedence(findings[k].Detector); r < best && sameCause(&findings[i], &findings[k]) {
+				best, cause[i] = r, k
 			}
 		}
 	}
+	for i := range cause { // what explains may itself be explained, by what comes before it in the order of explanation
+		for cause[cause[i]] != cause[i] {
+			cause[i] = cause[cause[i]]
+		}
+	}
+	return cause
 }
 
 // sameCause is whether two findings are about the same writes: the same process, and an object or the line of code in
