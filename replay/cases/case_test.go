@@ -79,6 +79,11 @@ func TestProgramOfCase(t *testing.T) {
 	if got := c.Command(nil); got[0] != "manager" {
 		t.Errorf("without a slash: %q", got)
 	}
+	t.Chdir(filepath.Dir(program))
+	c.Dir, c.Operator[0] = filepath.Join("cases", "one"), "../../manager" // which is ./manager, and no other one
+	if got := c.Command(nil); got[0] != "./manager" {
+		t.Errorf("in the folder in which opsim is started: %q", got)
+	}
 }
 
 func TestPlanMayBeInline(t *testing.T) {

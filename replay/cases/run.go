@@ -66,10 +66,14 @@ func (c *Case) program() string {
 	if filepath.Base(p) == p || filepath.IsAbs(p) {
 		return p
 	}
-	if here := filepath.Join(c.Dir, p); isFile(here) {
-		return here
+	here := filepath.Join(c.Dir, p)
+	switch {
+	case !isFile(here):
+		return p
+	case filepath.Base(here) == here:
+		return "." + string(filepath.Separator) + here // and not on the PATH
 	}
-	return p
+	return here
 }
 
 func isFile(path string) bool {
