@@ -78,6 +78,15 @@ func (d *RBAC) use(p *Process, r *traces.Request) {
 		}
 		return
 	}
+	a.does(what, r.Namespace)
+	if r.Verb == "watch" && strings.Contains(r.Query, "sendInitialEvents=true") {
+		what.verb = "list" // what the watch begins with; client-go lists where a server can't do that
+		a.does(what, r.Namespace)
+	}
+}
+
+// does notes that the account used a permission in a namespace.
+func (a *account) does(what permission, namespace string) {
 	in := a.used[what]
 	if in == nil {
 		if len(a.used) >= maxUses {
@@ -86,8 +95,8 @@ func (d *RBAC) use(p *Process, r *traces.Request) {
 		in = map[string]bool{}
 		a.used[clonePermission(what)] = in
 	}
-	if !in[r.Namespace] && len(in) < 16 {
-		in[strings.Clone(r.Namespace)] = true
+	if !in[namespace] && len(in) < 16 {
+		in[strings.Clone(namespace)] = true
 	}
 }
 

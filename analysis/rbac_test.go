@@ -67,3 +67,22 @@ func TestPermissionsOfAnAdministrator(t *testing.T) {
 	}
 	c.analyze(NewRBAC()).silent(t)
 }
+
+// A watch that brings its first state along needs no list, and its client may have to list all the same.
+func TestWatchesThatBeginWithAllListToo(t *testing.T) {
+	c := newCluster(t, "op")
+	granted(c, m{"apiGroups": []any{"web.example.com"}, "resources": []any{"sites"}, "verbs": []any{"list", "watch"}}, m{"apiGroups": []any{"web.example.com"}, "resources": []any{"sites/status"}, "verbs": []any{"patch"}})
+	k := c.begin("op", "watch", "", ref{sites, ""})
+	k.row.Query = "allowWatchBookmarks=true&sendInitialEvents=true"
+	k.end(200, "")
+	s := site(c, "front")
+	for i := range 20 {
+		c.sleep(time.Second)
+		c.status("op", s, m{"n": i})
+	}
+	for _, n := range c.analyze(NewRBAC()).Notes {
+		if strings.Contains(n.What, "never used") {
+			t.Error(n.What)
+		}
+	}
+}

@@ -292,7 +292,9 @@ func (d *Starvation) Pass(_ *Model, x *Pass) {
 		for _, c := range x.Calls {
 			h.stack = cmp.Or(c.Stack, h.stack)
 			if took := c.TS - c.Start; took > h.called {
-				h.call, h.called = strings.Clone(c.kind()+" of "+resourceName(c.Row.Group, c.Row.Resource)), took
+				if h.call, h.called = c.kind(), took; c.State != nil {
+					h.call += " of " + resourceName(c.State.Group, c.State.Resource)
+				}
 			}
 			if c.State != nil && c.State.Name == r.Name && c.State.Namespace == r.Namespace {
 				h.object = c.State.Object
@@ -398,7 +400,7 @@ func (d *Starvation) finding(s *starved) Finding {
 	}
 	switch {
 	case s.called*2 > s.heldFor:
-		f.Cause = fmt.Sprintf("its reconcile waits for the answer to its %s, %s for one, and there are too few workers (MaxConcurrentReconciles) for others to go on", s.call, seconds(s.called))
+		f.Cause = fmt.Sprintf("its reconcile waits for the answer to its %s, which took %s, and there are too few workers (MaxConcurrentReconciles) for others to go on", s.call, seconds(s.called))
 	case s.calls >= 5 && s.reads*2 > s.calls:
 		f.Cause = fmt.Sprintf("its reconcile polls in line (%d calls meanwhile, mostly reads) rather than return with RequeueAfter, and there are too few workers for others to go on", s.calls)
 	case s.calls >= 5:

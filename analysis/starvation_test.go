@@ -40,6 +40,22 @@ func TestStarvationByPasses(t *testing.T) {
 	}
 }
 
+func TestStarvationByALateAnswer(t *testing.T) {
+	c := newCluster(t, "op")
+	slow, a := site(c, "slow"), site(c, "a")
+	c.pass("op", "site", slow, c.told("op", slow), func() {
+		c.spec("kubectl", a, m{"n": 1})
+		k := c.begin("op", "update", "", slow)
+		c.sleep(25 * time.Second)
+		k.end(504, "Timeout")
+	})
+	c.pass("op", "site", a, c.told("op", a), func() { c.status("op", a, m{"n": 1}) })
+	f := c.analyze(NewStarvation()).only(t, "starvation")
+	if !strings.Contains(f.Cause, "waits for the answer to its update of sites.web.example.com, which took 25.0 s") {
+		t.Error(f.Cause)
+	}
+}
+
 func TestNoStarvation(t *testing.T) {
 	for name, scene := range map[string]func(c *cluster){
 		"everything is answered": func(c *cluster) {
