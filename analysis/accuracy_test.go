@@ -99,6 +99,18 @@ func recorded(t *testing.T) []labelled {
 	return all
 }
 
+// LabelledRuns are the findings that the runs of faulty twins are labelled with, as TRACE/DETECTOR.
+func LabelledRuns(t *testing.T) (out []string) {
+	for _, l := range recorded(t) {
+		for _, w := range l.want {
+			if strings.HasSuffix(l.name, "-faulty.optrace") {
+				out = append(out, l.name+"/"+w.Detector)
+			}
+		}
+	}
+	return out
+}
+
 // score counts, by detector.
 type score struct{ hit, missed, wrong map[string]int }
 
