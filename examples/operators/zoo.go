@@ -79,7 +79,7 @@ func Recorded() []Operator {
 		{Name: "lostgauge", Fault: "dials an address for ever that is no more", Finding: "resource-exhaustion"},
 		{Name: "nodeadline", Fault: "waits for as long as the server does", Finding: "no-deadline"},
 		{Name: "latehook", Fault: "makes objects before its own webhook listens", Finding: "webhook-bypass"},
-		{Name: "busywait", Fault: "waits by looking at the clock", Finding: "hot-stack"},
+		{Name: "busywait", Fault: "waits by asking its clock over and over", Finding: "hot-stack"},
 		{Name: "nopredicate", Fault: "has a pass for each change of a status that others write", Finding: "useless-reconciles"},
 		{Name: "overgranted", Fault: "may do more than it does", Finding: "rbac"},
 	})

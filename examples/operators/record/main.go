@@ -141,7 +141,8 @@ func (t tape) session(ctx context.Context, s scenario.Scenario, config *rest.Con
 			Options: recorder.Options{
 				Out: out, Config: config, Tool: "opreplay examples/operators/record",
 				// The API server's own Lease is labelled with the host's name.
-				Exclude: []string{"leases.coordination.k8s.io"}, EBPF: t.ebpf,
+				Exclude: []string{"leases.coordination.k8s.io"},
+				EBPF:    t.ebpf, KernelEvents: recorder.KernelEvents{Refused: t.ebpf == recorder.EBPFOn},
 			},
 			Command: command, Stdout: working, Stderr: working,
 		})
