@@ -28,8 +28,8 @@ func testMain(m *testing.M) int {
 	defer func() { _ = os.RemoveAll(dir) }()
 	bin = dir
 	for out, packages := range map[string][]string{
-		".":   {"./cmd/oprec", "./cmd/opsim"},
-		"zoo": {"./examples/operators/statusloop", "./examples/operators/statusrace", "./examples/operators/orphanfinalizer"},
+		".":   {"./cmd/oprec", "./cmd/opsim", "./examples/operators/play"},
+		"zoo": {"./examples/operators/statusloop", "./examples/operators/statusrace", "./examples/operators/orphanfinalizer", "./examples/operators/halfcreate", "./examples/operators/twoleaders"},
 	} {
 		if err := os.MkdirAll(filepath.Join(bin, out), 0o700); err != nil {
 			fmt.Fprintln(os.Stderr, err)
