@@ -15,5 +15,5 @@
 //
 // The same trace, binaries, budget and seed give the same table (Row), byte for byte, whatever the number of workers;
 // the tables of the shards of one exploration merge (Merge) into the table of the whole. An exploration that is ended
-// goes on where it was when it is started again in the same folder.
+// goes on where it was when it is started again in the same folder. Look says how far one is, by its folder.
 package explore

@@ -94,6 +94,8 @@ type campaign struct {
 	ran    int // in this sitting
 	keys   map[string]bool
 	result *Result
+
+	progress Progress // as its file has it
 }
 
 // Run explores.
@@ -128,6 +130,7 @@ func Run(ctx context.Context, o Options) (*Result, error) {
 		return nil, err
 	}
 	if err := c.runAll(ctx); err != nil {
+		c.report(Stopped)
 		return nil, err
 	}
 	return c.conclude(ctx, runner)
@@ -191,6 +194,12 @@ func (c *campaign) plan(ctx context.Context, runner *trial.Runner) error {
 
 // runAll runs what has not been run.
 func (c *campaign) runAll(ctx context.Context) error {
+	c.progress.Began = time.Now().UTC()
+	if c.o.Time > 0 {
+		c.progress.Until = c.progress.Began.Add(c.o.Time)
+	}
+	c.report(Running)
+	defer func() { c.progress.Ended = time.Now().UTC() }()
 	if c.o.Time > 0 {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeoutCause(ctx, c.o.Time, errTime)
@@ -313,10 +322,12 @@ func (c *campaign) conclude(ctx context.Context, runner *trial.Runner) (*Result,
 	}
 	r.Groups = append(r.Groups, groups...)
 	for i, g := range r.Groups {
+		c.report(Shrinking)
 		if err := c.finish(ctx, runner, i, g); err != nil {
 			return nil, err
 		}
 	}
+	c.report(Done)
 	r.Took = time.Since(c.began)
 	return r, nil
 }

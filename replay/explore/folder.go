@@ -181,11 +181,8 @@ func (c *campaign) resume() error {
 			return cli.CannotRun(err)
 		}
 	}
-	for line := range bytes.Lines(whole) {
-		var r Row
-		if json.Unmarshal(line, &r) == nil && r.Verdict != "" {
-			c.rows[int(r.Index)] = r
-		}
+	for _, r := range readRows(whole) {
+		c.rows[int(r.Index)] = r
 	}
 	c.log, err = os.OpenFile(file, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
 	return cli.CannotRun(err)
