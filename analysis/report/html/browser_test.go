@@ -14,6 +14,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/chromedp/cdproto/input"
 	"github.com/chromedp/cdproto/log"
 	"github.com/chromedp/cdproto/network"
 	"github.com/chromedp/cdproto/runtime"
@@ -51,12 +52,18 @@ func TestMain(m *testing.M) {
 // open shows a page as if it were opened from disk.
 func open(t testing.TB, page string, width, height int) *browser {
 	t.Helper()
-	if chromium == nil {
-		t.Skip("SKIPPED: no chromium (Debian: apt-get install chromium): what the page looks like was not tested")
-	}
 	file := filepath.Join(t.TempDir(), "report.html")
 	if err := os.WriteFile(file, []byte(page), 0o600); err != nil {
 		t.Fatal(err)
+	}
+	return openAt(t, (&url.URL{Scheme: "file", Path: file}).String(), width, height)
+}
+
+// openAt shows a page of an address. It may ask for what lies below that, and for nothing else.
+func openAt(t testing.TB, target string, width, height int) *browser {
+	t.Helper()
+	if chromium == nil {
+		t.Skip("SKIPPED: no chromium (Debian: apt-get install chromium): what the page looks like was not tested")
 	}
 	if err := chromedp.Do(chromium); err != nil { // starts it
 		t.Fatal(err)
@@ -65,7 +72,6 @@ func open(t testing.TB, page string, width, height int) *browser {
 	t.Cleanup(cancel)
 	b := &browser{t: t, ctx: ctx}
 	t.Cleanup(b.done)
-	target := (&url.URL{Scheme: "file", Path: file}).String()
 	if err := chromedp.Listen(ctx, func(e any) { b.heard(e, target) }); err != nil {
 		t.Fatal(err)
 	}
@@ -83,7 +89,8 @@ func (b *browser) heard(e any, target string) {
 	case *log.EventEntryAdded:
 		b.trouble("log: %s", x.Entry.Text)
 	case *network.EventRequestWillBeSent:
-		if x.Request.URL != target && !strings.HasPrefix(x.Request.URL, "data:") {
+		own := x.Request.URL == target || strings.HasPrefix(target, "http:") && strings.HasPrefix(x.Request.URL, target)
+		if !own && !strings.HasPrefix(x.Request.URL, "data:") {
 			b.trouble("asked for %s", x.Request.URL)
 		}
 	}
@@ -112,6 +119,14 @@ func eval[T any](b *browser, js string) T {
 	return v
 }
 
+// until waits for a condition in JavaScript.
+func (b *browser) until(js string) {
+	b.t.Helper()
+	if !eval[bool](b, `(async () => { for (let i = 0; i < 3000; i++) { if (`+js+`) return true; await new Promise(r => setTimeout(r, 20)); } return false; })()`) {
+		b.t.Fatalf("not within a minute: %s", js)
+	}
+}
+
 // look brings each chart into view and waits until it is drawn; it is how many there are.
 func (b *browser) look() string {
 	b.t.Helper()
@@ -126,6 +141,13 @@ func (b *browser) look() string {
 		}
 		return String(all.length);
 	})()`)
+}
+
+// forget gives up what was complained of so far.
+func (b *browser) forget() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.troubles = nil
 }
 
 func (b *browser) done() {
@@ -240,6 +262,76 @@ func TestKeyboardAndFilter(t *testing.T) {
 	if !strings.Contains(told, "modified pods shop/front-0") || !strings.Contains(told, "spec.replicas") || !strings.Contains(told, "05") {
 		t.Errorf("told of the third event: %q", told)
 	}
+}
+
+const (
+	chosen = `document.querySelector('#timeline .record').textContent`
+	window = `(() => { const z = echarts.getInstanceByDom(document.querySelector('[data-chart=timeline]')).getOption().dataZoom[0]; return [z.startValue, z.endValue]; })()`
+)
+
+// A key of the table is walked through in the timeline: from its object's state to the reconcile that it queued and to the
+// calls that this made, each ringed where it is.
+func TestWalk(t *testing.T) {
+	trace, result := everything(t, 900)
+	b := open(t, write(t, trace, result, Options{}), 1280, 900)
+	b.look()
+	b.do(chromedp.Click(chromedp.CSS(`.key[data-object="shop/front-1"]`)))
+	if got := eval[string](b, `document.querySelector('.filtered').textContent`); got != "2 of 82 lanes" { // and not front-10
+		t.Errorf("the filter says %q", got)
+	}
+	if got := eval[string](b, chosen); !strings.Contains(got, "modified pods shop/front-1") {
+		t.Errorf("the first of the key is %q", got)
+	}
+	b.do(chromedp.SendKeys(timelineChart, "n"))
+	if got := eval[string](b, chosen); !strings.Contains(got, "reconcile pods shop/front-1") || !strings.Contains(got, "queued by seq") || !strings.Contains(got, "its call seq") {
+		t.Errorf("the second of the key is %q", got)
+	}
+	if eval[bool](b, `document.querySelector('#timeline .ring').hidden`) {
+		t.Error("what was chosen has no ring")
+	}
+	b.shot("walk")
+	b.do(chromedp.Click(chromedp.CSS(`#timeline .record p:nth-of-type(2) button:nth-of-type(2)`)))
+	if got := eval[string](b, chosen); !strings.Contains(got, "calls by op") || !strings.Contains(got, "in seq") {
+		t.Errorf("its call is %q", got)
+	}
+	if !eval[bool](b, `document.querySelector('#timeline .ring').hidden`) {
+		t.Error("what has no lane here has a ring")
+	}
+	b.do(chromedp.Click(chromedp.CSS(`#timeline .record button`)))
+	if got := eval[string](b, chosen); !strings.Contains(got, "reconcile pods shop/front-1") {
+		t.Errorf("back at %q", got)
+	}
+}
+
+// A mouse tells of a mark by resting on it, chooses it by a click, zooms with the wheel and Ctrl and moves by dragging.
+func TestMouse(t *testing.T) {
+	trace, result := everything(t, 900)
+	b := open(t, write(t, trace, result, Options{}), 1280, 900)
+	b.look()
+	b.do(chromedp.Evaluate[chromedp.Void](`document.querySelector('[data-chart=timeline]').scrollIntoView({block: 'center'})`))
+	at := eval[[]float64](b, `(() => {
+		const el = document.querySelector('[data-chart=timeline]'), c = echarts.getInstanceByDom(el), box = el.getBoundingClientRect();
+		window.told = '';
+		c.on('showTip', () => { window.told = 'yes'; });
+		const run = JSON.parse(document.getElementById('data').textContent).runs[0].timeline, i = run.t.findIndex((t, j) => t > 400 && run.lane[j] === 5);
+		const [x, y] = c.convertToPixel({xAxisIndex: 0, yAxisIndex: 0}, [run.t[i], 5]);
+		return [box.left + x, box.top + y, run.seq[i]];
+	})()`)
+	x, y := at[0], at[1]
+	b.do(chromedp.MouseEvent(chromedp.MouseMoved, x-40, y), chromedp.MouseEvent(chromedp.MouseMoved, x, y))
+	b.until(`window.told === 'yes'`)
+	b.do(chromedp.MouseClickXY(x, y))
+	if got, want := eval[string](b, chosen), fmt.Sprintf("seq %v: modified pods shop/front-", at[2]); !strings.HasPrefix(got, want) {
+		t.Errorf("the click tells %q, want %q", got, want)
+	}
+	before := eval[[]float64](b, window)
+	wheel := func(p *input.DispatchMouseEventParams) { p.DeltaX, p.DeltaY = 1, -200 } // no delta may be 0, which is left out on the wire
+	b.do(chromedp.MouseEvent(chromedp.MouseWheel, x, y, wheel, chromedp.ButtonModifiers(chromedp.ModifierCtrl)))
+	b.until(window + `[1] - ` + window + `[0] < ` + fmt.Sprint(before[1]-before[0]))
+	zoomed := eval[[]float64](b, window)
+	left := chromedp.ButtonLeft
+	b.do(chromedp.MouseEvent(chromedp.MousePressed, x, y+8, left), chromedp.MouseEvent(chromedp.MouseMoved, x-60, y+8, left), chromedp.MouseEvent(chromedp.MouseMoved, x-120, y+8, left), chromedp.MouseEvent(chromedp.MouseReleased, x-120, y+8, left))
+	b.until(window + `[0] > ` + fmt.Sprint(zoomed[0]))
 }
 
 // A hundred thousand events can be drawn and zoomed into; BenchmarkLargePage says how long that takes.

@@ -37,6 +37,7 @@ type timeline struct {
 	Kind   []kind     `json:"kind"`
 	Seq    []int64    `json:"seq"`
 	Note   []int      `json:"note"` // index into Notes
+	Of     []int64    `json:"of"`   // of a call, its reconcile's seq; of a reconcile, that of what queued it; 0 unknown
 	Notes  []string   `json:"notes"`
 }
 
@@ -84,6 +85,7 @@ func (g *gathered) timeline() timeline {
 		}
 		t.Time, t.Took = append(t.Time, millis(e.ts-base)), append(t.Took, max(0, millis(e.ts-e.start)))
 		t.Lane, t.Kind, t.Seq, t.Note = append(t.Lane, e.lane.index), append(t.Kind, e.kind), append(t.Seq, e.seq), append(t.Note, i)
+		t.Of = append(t.Of, e.of)
 	}
 	return t
 }

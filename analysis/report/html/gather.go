@@ -25,6 +25,7 @@ type event struct {
 	kind  kind
 	note  string // what a reader is told beside the kind: a version, a code, a reason
 	place int    // on its lane, from 0
+	of    int64  // of a call, the reconcile that made it; of a reconcile, the row that queued it
 }
 
 // lane is a line of the timeline: an object, a process, a controller's key.
@@ -166,7 +167,7 @@ func (g *gathered) observe(record traces.Record) {
 		l.controller, l.key = x.Controller, [2]string{x.Namespace, x.Name}
 		what := outcome(x)
 		g.passes = append(g.passes, pass{x.Seq, x.Start, x.TS, l, what == kindReconcileError})
-		g.add(event{seq: x.Seq, ts: x.TS, start: x.Start, lane: l, kind: what, note: x.Error})
+		g.add(event{seq: x.Seq, ts: x.TS, start: x.Start, lane: l, kind: what, note: x.Error, of: x.Trigger})
 	case *traces.Sample:
 		g.samples.add(x)
 	case *traces.Stack:
@@ -237,7 +238,7 @@ func (g *gathered) request(x *traces.Request) {
 	if x.Process == "" {
 		who = "calls by outsider " + cmp.Or(x.UserAgent, x.User, "unknown")
 	}
-	g.add(event{seq: x.Seq, ts: x.TS, start: x.Start, lane: g.lane("requests", who), kind: callKind(x), note: callNote(x)})
+	g.add(event{seq: x.Seq, ts: x.TS, start: x.Start, lane: g.lane("requests", who), kind: callKind(x), note: callNote(x), of: x.ReconcileID})
 }
 
 // choose puts the lanes in the order of the page and folds those that it has no room for, and objects that only were.

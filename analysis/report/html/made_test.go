@@ -20,6 +20,8 @@ type made struct {
 	dir  string
 	now  int64
 	last int64 // seq
+	// madeBy is the reconcile of the calls.
+	madeBy int64
 }
 
 var begin = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
@@ -70,7 +72,7 @@ func (m *made) state(d time.Duration, typ traces.EventType, name string, version
 }
 
 func (m *made) call(d, took time.Duration, verb, name string, code int32) int64 {
-	return m.add(d, &traces.Request{Identity: pod(name, 0), Process: "op", Verb: verb, Code: code, Start: m.now + d.Nanoseconds() - took.Nanoseconds()})
+	return m.add(d, &traces.Request{Identity: pod(name, 0), Process: "op", Verb: verb, Code: code, ReconcileID: m.madeBy, Start: m.now + d.Nanoseconds() - took.Nanoseconds()})
 }
 
 // everything is a trace with something for each chart, of about n events, and what was found in it.
@@ -85,8 +87,9 @@ func everything(t testing.TB, n int) (*traces.Trace, *analysis.Result) {
 		if i%40 == 0 && len(evidence) < 6 {
 			evidence = append(evidence, analysis.Item{Seq: seq, Time: time.Unix(0, m.now).UTC(), What: "replicas changed"})
 		}
+		m.madeBy = seq + 2 // the reconcile, which is the next row but one
 		m.call(time.Millisecond, time.Duration(1+i%20)*time.Millisecond, []string{"update", "patch", "get", "create"}[i%4], name, []int32{200, 409, 500, 201}[i%4])
-		pass := m.add(time.Millisecond, &traces.Reconcile{Process: "op", Controller: "pods", Namespace: "shop", Name: name, Start: m.now - int64(i%30)*int64(time.Millisecond), Outcome: []string{"success", "success", "error"}[i%3]})
+		pass := m.add(time.Millisecond, &traces.Reconcile{Process: "op", Trigger: seq, Controller: "pods", Namespace: "shop", Name: name, Start: m.now - int64(i%30)*int64(time.Millisecond), Outcome: []string{"success", "success", "error"}[i%3]})
 		if i%50 == 0 {
 			m.add(0, &traces.Sample{PID: 1, StackID: int64(1 + i/50%2), Weight: 1, ReconcileID: pass})
 			m.add(0, &traces.KernelEvent{Kind: "refused", Address: "10.0.0.1", Port: 443, Count: int64(1 + i%3)})

@@ -235,10 +235,13 @@ func (g *gathered) reconcilesOf(f *analysis.Finding) func(int64) bool {
 	return func(id int64) bool { return ids[id] }
 }
 
-// chance writes a small probability.
+// chance writes how likely something is by chance.
 func chance(p float64) string {
-	if p < 1e-6 {
+	switch {
+	case p < 1e-6:
 		return "under 1 in a million by chance"
+	case p < 1e-3:
+		return "1 in " + report.Thousands(int64(1/p)) + " by chance"
 	}
 	return report.Value(p, "share") + " by chance"
 }

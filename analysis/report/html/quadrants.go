@@ -130,7 +130,7 @@ func kernelRow(x *traces.KernelEvent) string {
 // keyed sums up the reconciles of one key.
 type keyed struct {
 	Key           string
-	Lane          string
+	Object        string // namespace/name
 	N, Failed     int
 	Median, Worst float64 // seconds
 	Total         float64 // seconds
@@ -143,7 +143,7 @@ func (g *gathered) byKey(most int) ([]*keyed, int) {
 	for _, p := range g.passes {
 		k := by[p.lane.name]
 		if k == nil {
-			k = &keyed{Key: strings.TrimPrefix(p.lane.name, "reconcile "), Lane: p.lane.name}
+			k = &keyed{Key: strings.TrimPrefix(p.lane.name, "reconcile "), Object: strings.TrimPrefix(strings.Join(p.lane.key[:], "/"), "/")}
 			by[p.lane.name] = k
 		}
 		took := float64(p.end-p.start) / 1e9

@@ -39,6 +39,8 @@ const legend = more => Object.assign({type: 'scroll', top: 0, textStyle: {color:
 
 function draw(el) {
   charts.get(el)?.dispose();
+  el.replaceChildren();
+  delete el.cursor;
   const c = echarts.init(el, null, {renderer: 'canvas'});
   charts.set(el, c);
   makers[el.dataset.chart](el, c);
@@ -46,7 +48,11 @@ function draw(el) {
 }
 
 const label = (el, text, role) => { el.setAttribute('role', role || 'img'); el.setAttribute('aria-label', text); };
-const filterOf = el => { const wanted = el.closest('[data-run]').querySelector('.filter').value.trim().toLowerCase(); return name => name.toLowerCase().includes(wanted); };
+// filterOf is the filter of lanes: a part of their names or, in quotes, the whole of what comes after the kind.
+const filterOf = el => {
+  const wanted = el.closest('[data-run]').querySelector('.filter').value.trim().toLowerCase(), whole = /^"(.+)"$/.exec(wanted)?.[1];
+  return name => whole ? (' ' + name.toLowerCase()).endsWith(' ' + whole) : name.toLowerCase().includes(wanted);
+};
 const findingOf = el => runOf(el).findings.find(f => f.id === el.dataset.id);
 
 const makers = {
@@ -76,7 +82,7 @@ const makers = {
     const points = r.seconds.map((x, i) => [1e3 * x, r.strength[i]]), line = (at, text, position, more) => Object.assign({label: {formatter: text, color: colour('text'), position}}, at, more);
     c.setOption(options('', {
       grid: {left: 60, right: 25, top: 40, bottom: 45}, tooltip: {trigger: 'axis', formatter: p => span(p[0].value[0]) + ': ' + p[0].value[1].toFixed(3)},
-      xAxis: axis({type: r.lags ? 'value' : 'log', min: r.lags ? 0 : 'dataMin', max: 'dataMax', name: r.lags ? 'how long before' : 'period', nameLocation: 'middle', nameGap: 28, axisLabel: {color: colour('text'), formatter: span, hideOverlap: true}, splitLine: {show: false}}),
+      xAxis: axis({type: r.lags ? 'value' : 'log', min: r.lags ? 0 : 1e3 * Math.min(...r.seconds) / 2, max: 'dataMax', name: r.lags ? 'how long before' : 'period', nameLocation: 'middle', nameGap: 28, axisLabel: {color: colour('text'), formatter: span, hideOverlap: true}, splitLine: {show: false}}),
       yAxis: axis({type: 'value', max: 1, name: r.lags ? 'agreement' : 'strength'}),
       series: [{
         name: what, type: 'line', data: points, symbol: r.lags ? 'circle' : 'none', symbolSize: 6, itemStyle: {color: paint(1)}, lineStyle: {color: paint(1), width: 1.5},
@@ -191,16 +197,35 @@ function lanes(el, c, tl, o) {
       {type: 'slider', xAxisIndex: 0, filterMode: 'weakFilter', bottom: 10, height: 24, labelFormatter: span, textStyle: {color: colour('text')}, showDataShadow: false},
       ...(all ? [{type: 'slider', yAxisIndex: 0, right: 5, width: 18, startValue: 0, endValue: shown - 1, filterMode: 'weakFilter', showDetail: false, showDataShadow: false, zoomLock: true}] : []),
     ],
-    series: [...series(tl, picked, 0, o.marks), ...(o.changes ? [{type: 'line', data: [], markLine: {symbol: 'none', silent: true, lineStyle: {color: colour('soft'), width: 1.5, type: 'dashed'}, label: {color: colour('text'), fontSize: 10, formatter: p => p.name}, data: o.changes.map(x => ({xAxis: x.at, name: x.what}))}}] : [])],
+    series: [...series(tl, picked, 0, o.marks), ...(o.changes ? [{type: 'line', data: [], markLine: {symbol: 'none', silent: true, lineStyle: {color: colour('soft'), width: 1.5, type: 'dashed'}, label: {color: colour('text'), fontSize: 10, position: 'start', formatter: p => p.name}, data: o.changes.map(x => ({xAxis: x.at, name: x.what}))}}] : [])],
   }), true);
-  c.off('click');
-  c.on('click', p => { if (p.value) show(el, tl, p.value[2]); });
-  const order = picked.kinds.flat().map(p => p[2]).sort((a, b) => tl.seq[a] - tl.seq[b]);
-  steer(el, c, d => {
-    if (!order.length) return;
-    el.cursor = Math.max(0, Math.min(order.length - 1, (el.cursor ?? (d > 0 ? -1 : order.length)) + d));
-    show(el, tl, order[el.cursor]);
-  });
+  const order = picked.kinds.flat().map(p => p[2]).sort((a, b) => tl.seq[a] - tl.seq[b]), row = new Map(picked.names.map((name, y) => [name, y]));
+  const choose = i => {
+    el.cursor = order.indexOf(i);
+    const y = row.get(tl.lanes[tl.lane[i]].name);
+    point(el, c, tl.t[i], y, all);
+    show(el, tl, i);
+  };
+  el.choose = choose; // of the chart as it is drawn now
+  c.on('click', p => { if (p.value) choose(p.value[2]); });
+  steer(el, c, d => { if (order.length) choose(order[Math.max(0, Math.min(order.length - 1, (el.cursor ?? (d > 0 ? -1 : order.length)) + d))]); });
+  el.first = () => { if (order.length) choose(order[0]); };
+}
+
+// point puts a ring around the event that was chosen, and brings it into view; y is undefined where it has no lane here.
+function point(el, c, t, y, scrolled) {
+  let ring = el.querySelector('.ring');
+  if (!ring) { ring = add(el, 'div'); ring.className = 'ring'; c.on('datazoom', () => el.place()); }
+  const place = el.place = () => {
+    const at = y === undefined ? [-1, -1] : c.convertToPixel({xAxisIndex: 0, yAxisIndex: 0}, [t, y]);
+    ring.hidden = !c.containPixel({gridIndex: 0}, at);
+    ring.style.transform = 'translate(' + Math.round(at[0] - 13) + 'px,' + Math.round(at[1] - 13) + 'px)';
+  };
+  if (y === undefined) return place();
+  const [x, , z] = c.getOption().dataZoom, wide = x.endValue - x.startValue;
+  if (t < x.startValue || t > x.endValue) { const a = t - wide / 2; c.dispatchAction({type: 'dataZoom', dataZoomIndex: 0, startValue: a, endValue: a + wide}); }
+  if (scrolled && (y < z.startValue || y > z.endValue)) { const a = Math.max(0, y - shown / 2); c.dispatchAction({type: 'dataZoom', dataZoomIndex: 2, startValue: a, endValue: a + shown - 1}); }
+  place();
 }
 
 // both draws the run over its reference, on one scale of time, with the first difference marked.
@@ -213,7 +238,7 @@ function both(el, c) {
   el.style.height = 2 * height + 220 + 'px';
   c.resize();
   label(el, 'The run above, the reference below. First difference: ' + (b.lane ? b.lane + ', ' + b.what : 'none') + '. Arrow keys move, plus and minus zoom, 0 shows all.', 'application');
-  const left = narrow(el) ? 115 : 260, mark = (list, at, text) => { if (list.length && at >= 0) list[0].markLine = {symbol: 'none', silent: true, lineStyle: {color: colour('error'), width: 2}, label: {formatter: text, color: colour('error')}, data: [{xAxis: at}]}; return list; };
+  const left = narrow(el) ? 115 : 260, mark = (list, at, text) => { if (list.length && at >= 0) list[0].markLine = {symbol: 'none', silent: true, lineStyle: {color: colour('error'), width: 2}, label: {formatter: text, color: colour('error'), position: 'start'}, data: [{xAxis: at}]}; return list; };
   c.setOption(options('', {
     legend: legend(), title: [{text: 'this run', left: 5, top: 30, textStyle: {fontSize: 12, color: colour('text')}}, {text: 'the reference', left: 5, top: 75 + height, textStyle: {fontSize: 12, color: colour('text')}}],
     grid: [{left, right: 20, top: 50, height}, {left, right: 20, top: 95 + height, height}],
@@ -251,13 +276,29 @@ function steer(el, c, step) {
   };
 }
 
-// show tells of one event, below the chart that it was chosen in.
+// led are the events of a reconcile and what queued it: [words, index] each.
+function led(tl, i) {
+  tl.at ??= new Map(tl.seq.map((seq, j) => [seq, j]));
+  const list = [], from = tl.at.get(tl.of[i]);
+  if (isPass(tl.kind[i])) {
+    if (from !== undefined) list.push(['queued by', from]);
+    for (let j = i; j >= 0 && tl.t[j] >= tl.t[i] - tl.d[i] - 1; j--) if (tl.of[j] === tl.seq[i] && !isPass(tl.kind[j])) list.push(['its call', j]);
+  } else if (from !== undefined) list.push(['in', from]);
+  return list.slice(0, 50);
+}
+
+// show tells of one event, below the chart that it was chosen in, with ways to others.
 function show(el, tl, i) {
   let box = el.nextElementSibling;
   if (!box?.classList.contains('record')) { box = document.createElement('div'); box.className = 'record'; box.setAttribute('role', 'status'); el.after(box); }
   box.replaceChildren();
   add(box, 'h3', 'seq ' + tl.seq[i] + ': ' + data.kinds[tl.kind[i]] + ' ' + tl.lanes[tl.lane[i]].name);
   add(box, 'p', clock(tl, tl.t[i]) + ', ' + span(tl.t[i]) + ' after the begin' + (tl.d[i] ? ', took ' + span(tl.d[i]) : '') + (tl.note[i] ? '. ' + tl.notes[tl.note[i]] : ''));
+  const links = el.choose ? led(tl, i) : [];
+  if (links.length) {
+    const nav = add(box, 'p');
+    for (const [words, j] of links) { const b = add(nav, 'button', words + ' seq ' + tl.seq[j] + ': ' + (tl.note[j] ? tl.notes[tl.note[j]].slice(0, 80) : data.kinds[tl.kind[j]] + ' ' + tl.lanes[tl.lane[j]].name)); b.type = 'button'; b.onclick = () => { el.choose(j); el.focus({preventScroll: true}); }; nav.append(' '); }
+  }
   const run = runOf(el), list = tl === run.timeline && run.changes[tl.seq[i]];
   if (!list) return;
   if (!list.length) { add(box, 'p', 'No field but the version changed.'); return; }
@@ -336,8 +377,8 @@ function flame(el, c, tree) {
 const elements = [...document.querySelectorAll('.chart')];
 const watcher = new IntersectionObserver(list => { for (const x of list) if (x.isIntersecting) { watcher.unobserve(x.target); draw(x.target); } }, {rootMargin: '200px'});
 elements.forEach(e => watcher.observe(e));
-let waiting = 0;
-addEventListener('resize', () => { cancelAnimationFrame(waiting); waiting = requestAnimationFrame(() => { for (const e of charts.keys()) draw(e); }); });
+let waiting = 0, width = innerWidth;
+addEventListener('resize', () => { if (innerWidth === width) return; width = innerWidth; cancelAnimationFrame(waiting); waiting = requestAnimationFrame(() => { for (const e of charts.keys()) draw(e); }); });
 addEventListener('beforeprint', () => { for (const e of elements) charts.has(e) ? charts.get(e).resize() : draw(e); });
 matchMedia('(prefers-color-scheme: dark)').addEventListener('change', () => { for (const e of charts.keys()) draw(e); });
 
@@ -355,7 +396,7 @@ for (const run of document.querySelectorAll('[data-run]')) {
     draw(timeline);
   };
   filter.addEventListener('input', refilter);
-  for (const b of run.querySelectorAll('.key')) b.onclick = () => { filter.value = b.dataset.lane; refilter(); timeline.scrollIntoView({block: 'center'}); timeline.focus({preventScroll: true}); };
+  for (const b of run.querySelectorAll('.key')) b.onclick = () => { filter.value = '"' + b.dataset.object + '"'; refilter(); timeline.scrollIntoView({block: 'center'}); timeline.focus({preventScroll: true}); timeline.first(); };
 }
 for (const b of document.querySelectorAll('.copy')) { b.hidden = !navigator.clipboard; b.onclick = () => navigator.clipboard.writeText(b.dataset.text).then(() => { b.textContent = 'Copied'; }); }
 

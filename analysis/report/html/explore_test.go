@@ -1,0 +1,137 @@
+package html
+
+import (
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/chromedp/chromedp"
+
+	"github.com/opreplay/opreplay/traces"
+)
+
+// underWay is an exploration after so many plans.
+func underWay(done int) *Exploration {
+	e := &Exploration{
+		Title: "halfcreate-explored", Stage: "Running plans", Planned: 20, Done: done, Before: 2, Began: begin, Now: begin.Add(time.Duration(done) * time.Second),
+		Kinds:  []ExploredKind{{Kind: "crash", Fine: done - 1, Alarms: 1}},
+		Pruned: []string{"3 × a write says what another says"},
+		Findings: []ExploredFinding{{
+			What: "at the end there is no services mq/orders", ShownBy: "shown by 1 plan (crash)", Plan: "seed: 7\nfaults:\n- crash: {}\n",
+			Command: "opsim replay t --plan finding-1.yaml", Keep: "opsim replay t --plan finding-1.yaml --out finding-1.optrace", Also: []string{"and another"},
+		}},
+	}
+	return e
+}
+
+// served is a live page of an exploration that a test moves on.
+type served struct {
+	mu sync.Mutex
+	e  *Exploration
+	n  int
+}
+
+func (s *served) look() (*Exploration, string, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	e := *s.e
+	e.Findings = slices.Clone(e.Findings)
+	return &e, fmt.Sprint(s.n), nil
+}
+
+func (s *served) set(e *Exploration) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.e, s.n = e, s.n+1
+}
+
+func TestExplorationCounts(t *testing.T) {
+	e := underWay(12) // 10 in 12 s
+	if r := e.Rate(); r != 50 {
+		t.Errorf("%v plans a minute, want 50", r)
+	}
+	if l := e.Left(); l != "10 s" { // 8 at 50 a minute
+		t.Errorf("%s left, want 10 s", l)
+	}
+	e.Until = e.Now.Add(4 * time.Second)
+	if l := e.Left(); l != "4 s" {
+		t.Errorf("%s left of 4", l)
+	}
+	if e.Over = true; e.Left() != "" {
+		t.Error("what is over has time left")
+	}
+}
+
+// The page follows the exploration by itself, keeps what its reader has opened, asks nobody else, and has the report of the
+// failing run once its trace is there.
+func TestLiveExploration(t *testing.T) {
+	s := &served{e: underWay(5)}
+	l := &LiveExploration{Look: s.look}
+	server := httptest.NewServer(l)
+	t.Cleanup(server.Close)
+	b := openAt(t, server.URL+"/", 1280, 900)
+	b.do(chromedp.Click(chromedp.CSS("#findings summary")))
+	b.fits()
+	b.shot("explore-1280")
+	b.accessible()
+	e := underWay(13)
+	m := newMade(t)
+	m.state(time.Second, traces.Added, "a", 1, "")
+	m.open()
+	e.Findings[0].Trace = m.dir
+	more := e.Findings[0]
+	more.What, more.Trace = hostile, ""
+	e.Findings = append([]ExploredFinding{more}, e.Findings...)
+	s.set(e)
+	b.until(`document.querySelector('progress').value === 13`)
+	if n := eval[int](b, `document.querySelectorAll('#findings article').length`); n != 2 {
+		t.Errorf("%d findings, want 2", n)
+	}
+	if open := eval[[]bool](b, `[...document.querySelectorAll('#findings article')].map(a => a.querySelector('details').open)`); open[0] || !open[1] {
+		t.Errorf("open: %v, want what was opened, which is the second now", open)
+	}
+	if eval[bool](b, `'stolen' in window`) {
+		t.Error("a text of the exploration was run")
+	}
+	b.do(chromedp.Click(chromedp.CSS(`a[href="finding-2/"]`)), chromedp.WaitVisible(chromedp.CSS("#timeline")))
+	if title := eval[string](b, `document.querySelector('h1').textContent`); title != "made.optrace" {
+		t.Errorf("the failing run's page is of %q", title)
+	}
+	small := openAt(t, server.URL+"/", 390, 844)
+	small.fits()
+	small.shot("explore-390")
+	for path, want := range map[string]int{"/finding-1/": http.StatusNotFound, "/finding-3/": http.StatusNotFound, "/finding-2/version": http.StatusOK, "/etc": http.StatusNotFound} {
+		if code := status(t, l, "localhost", path); code != want {
+			t.Errorf("%s is answered by %d, want %d", path, code, want)
+		}
+	}
+	if code := status(t, l, "evil.example.com", "/"); code != http.StatusForbidden {
+		t.Errorf("another name is answered by %d", code)
+	}
+}
+
+func status(t *testing.T, h http.Handler, host, path string) int {
+	t.Helper()
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+host+path, nil))
+	return w.Code
+}
+
+// A page whose opsim has ended says so.
+func TestLiveExplorationEnded(t *testing.T) {
+	s := &served{e: underWay(5)}
+	server := httptest.NewServer(&LiveExploration{Look: s.look})
+	b := openAt(t, server.URL+"/", 1280, 900)
+	server.CloseClientConnections()
+	server.Close()
+	b.until(`document.querySelector('#state').textContent.includes('does not answer any more')`)
+	if !strings.Contains(eval[string](b, `document.body.textContent`), "at the end there is no services") {
+		t.Error("what was known is gone")
+	}
+	b.forget() // that nobody answers is what the browser complains of
+}
