@@ -3,6 +3,7 @@ package live
 import (
 	"bytes"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -64,5 +65,52 @@ func TestSummary(t *testing.T) {
 	}
 	if lost["samples"] != 4 || lost["requests"] != 1 {
 		t.Errorf("lost %v", lost)
+	}
+}
+
+// A trace's texts stay the values of labels: Prometheus' own parser finds as many series as there are, and no line of
+// theirs.
+func TestHostileSummary(t *testing.T) {
+	const hostile = "</script><script>window.stolen=1</script>\"} 1\noprec_forks_total 666\n# HELP \x1b[2J\\ \xc3"
+	dir := filepath.Join(t.TempDir(), "t.optrace")
+	w, err := traces.Create(dir, traces.Manifest{Tool: "test", Source: "run"}, traces.WriterOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	id := traces.Identity{Version: "v1", Resource: hostile, Namespace: hostile, Name: hostile, UID: "u", ResourceVersion: 1}
+	for _, r := range []traces.Record{
+		&traces.WatchEvent{Head: traces.Head{TS: 1}, Identity: id, Type: "ADDED", Process: hostile, Object: "{}"},
+		&traces.Request{Head: traces.Head{TS: 2}, Identity: id, Start: 1, Process: hostile, Verb: "update", Code: 409},
+		&traces.Reconcile{Head: traces.Head{TS: 3}, Process: hostile, Controller: hostile, Namespace: hostile, Name: hostile, Start: 1, Outcome: hostile},
+		&traces.KernelEvent{Head: traces.Head{TS: 4}, Kind: "refused", Address: hostile, Count: 1},
+	} {
+		if err := w.Append(r); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	tr, err := traces.Open(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = tr.Close() }()
+	var b bytes.Buffer
+	if _, err := Summary(t.Context(), tr, &b); err != nil {
+		t.Fatal(err)
+	}
+	parser := expfmt.NewTextParser(model.UTF8Validation)
+	families, err := parser.TextToMetricFamilies(bytes.NewReader(b.Bytes()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := one(t, families["oprec_watch_events_total"]); got != "process="+strings.ToValidUTF8(hostile, "\uFFFD")+" resource="+strings.ToValidUTF8(hostile, "\uFFFD")+" 1" {
+		t.Errorf("%q", got)
+	}
+	for line := range strings.Lines(b.String()) {
+		if strings.HasPrefix(line, "oprec_forks_total 666") || strings.HasPrefix(line, "# HELP \x1b") {
+			t.Errorf("a line of the trace's own: %q", line)
+		}
 	}
 }
