@@ -16,7 +16,7 @@ import (
 func JUnit(w io.Writer, r *analysis.Result) error {
 	suite := junit.Suite{Name: "opsim analyze " + Flat(r.Looked.Trace)}
 	for _, name := range r.Looked.Detectors {
-		c := junit.Case{Name: name, Class: "opsim.analyze"}
+		c := junit.Case{Name: Flat(name), Class: "opsim.analyze"}
 		var texts []string
 		for i := range r.Findings {
 			if f := &r.Findings[i]; f.Detector == name {
@@ -24,7 +24,7 @@ func JUnit(w io.Writer, r *analysis.Result) error {
 			}
 		}
 		if len(texts) > 0 {
-			c.Failure = &junit.Problem{Message: texts[0], Type: name, Text: strings.Join(texts, "\n")}
+			c.Failure = &junit.Problem{Message: texts[0], Type: Flat(name), Text: strings.Join(texts, "\n")}
 		}
 		suite.Cases = append(suite.Cases, c)
 	}
@@ -48,12 +48,21 @@ func GitHub(w io.Writer, r *analysis.Result) error {
 }
 
 var (
-	messageEscapes  = strings.NewReplacer("%", "%25", "\r", "%0D", "\n", "%0A")
-	propertyEscapes = strings.NewReplacer("%", "%25", "\r", "%0D", "\n", "%0A", ":", "%3A", ",", "%2C")
+	messageEscapes  = strings.NewReplacer("%", "%25", "\n", "%0A")
+	propertyEscapes = strings.NewReplacer("%", "%25", "\n", "%0A", ":", "%3A", ",", "%2C")
 )
 
-func message(s string) string  { return messageEscapes.Replace(s) }
-func property(s string) string { return propertyEscapes.Replace(s) }
+func message(s string) string  { return messageEscapes.Replace(flatLines(s)) }
+func property(s string) string { return propertyEscapes.Replace(flatLines(s)) }
+
+// flatLines is Flat for each line of a text: a log, too, is read on terminals.
+func flatLines(s string) string {
+	lines := strings.Split(s, "\n")
+	for i := range lines {
+		lines[i] = Flat(lines[i])
+	}
+	return strings.Join(lines, "\n")
+}
 
 // uri is a path as a URI reference.
 func uri(path string) string {

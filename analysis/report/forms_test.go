@@ -9,6 +9,7 @@ import (
 	"github.com/owenrumney/go-sarif/v3/pkg/report/v210/sarif"
 
 	"github.com/opreplay/opreplay/analysis"
+	"github.com/opreplay/opreplay/analysis/causal"
 )
 
 // written is what a form writes.
@@ -82,7 +83,7 @@ func TestGitHub(t *testing.T) {
 func TestHostileTexts(t *testing.T) {
 	const hostile = "https://evil.example.com \x1b]0;title\x07\x1b[2J\u202e<img src=x onerror=a>[a](b) `c` | d\n::error::e\r# f"
 	r := &analysis.Result{
-		Looked: analysis.Looked{Trace: hostile, Processes: []string{hostile}}, Caveats: []string{hostile}, Notes: []analysis.Note{{Detector: hostile, What: hostile}},
+		Looked: analysis.Looked{Trace: hostile, Processes: []string{hostile}, Detectors: []string{hostile}}, Caveats: []string{hostile}, Notes: []analysis.Note{{Detector: hostile, What: hostile}},
 		Findings: []analysis.Finding{{
 			ID: "F1", Group: "F1", Detector: hostile, Process: hostile, What: hostile, Cause: hostile, Field: hostile, Code: hostile, Reproduce: hostile,
 			Objects: []analysis.Object{{Resource: hostile, Namespace: hostile, Name: hostile}}, Total: 1,
@@ -94,9 +95,13 @@ func TestHostileTexts(t *testing.T) {
 		"text":     written(t, func(b *bytes.Buffer) error { return Text(b, r, Options{Notes: true}) }),
 		"markdown": written(t, func(b *bytes.Buffer) error { return Markdown(b, r) }),
 		"github":   written(t, func(b *bytes.Buffer) error { return GitHub(b, r) }),
+		"junit":    written(t, func(b *bytes.Buffer) error { return JUnit(b, r) }),
 		"baseline": written(t, func(b *bytes.Buffer) error { return Comparison(b, &analysis.Comparison{New: r.Findings}, Options{}) }),
+		"why": written(t, func(b *bytes.Buffer) error {
+			return Why(b, &causal.Chain{Trace: hostile, Target: hostile, Steps: []causal.Step{{What: hostile, Code: hostile, By: hostile, Known: hostile}}}, Options{})
+		}),
 	} {
-		if name != "github" && strings.ContainsAny(text, "\x1b\x07\r\u202e") {
+		if strings.ContainsAny(text, "\x1b\x07\r\u202e") {
 			t.Errorf("%s has control characters: %q", name, text)
 		}
 		for line := range strings.Lines(text) {
@@ -104,6 +109,10 @@ func TestHostileTexts(t *testing.T) {
 				t.Errorf("%s has a line of the trace's own: %q", name, line)
 			}
 		}
+	}
+	suites, err := junit.Ingest([]byte(written(t, func(b *bytes.Buffer) error { return JUnit(b, r) })))
+	if err != nil || suites[0].Totals.Tests != 1 || suites[0].Totals.Failed != 1 || !strings.Contains(suites[0].Tests[0].Error.Error(), "<img src=x onerror=a>") {
+		t.Errorf("JUnit: %v, %+v", err, suites)
 	}
 	log, err := sarif.FromString(written(t, func(b *bytes.Buffer) error { return SARIF(b, r) }))
 	if err != nil {
