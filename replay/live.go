@@ -12,6 +12,8 @@ import (
 	"strings"
 	"time"
 
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
 	"github.com/opreplay/opreplay/internal/cli"
 	"github.com/opreplay/opreplay/sim"
 	"github.com/opreplay/opreplay/traces"
@@ -94,21 +96,29 @@ func (v *virtualRun) comeback(g *guest) error {
 // lost all of them.
 type collector struct {
 	live map[string]*owned // by uid
-	gone map[string]bool   // uids of objects that there were
+	gone map[string]string // the resource of objects that there were, by uid
 	due  []*owned          // to be deleted
 }
 
 // owned is an object and who owns it.
 type owned struct {
 	traces.Identity
-	owners []string // uids
+	owners []owner
 	queued bool
+}
+
+// owner is who an object says that it belongs to.
+type owner struct {
+	UID        string `json:"uid"`
+	APIVersion string `json:"apiVersion"`
 }
 
 // collectAfter is how long the garbage collector takes to notice.
 const collectAfter = 20 * time.Millisecond
 
-func newCollector() *collector { return &collector{live: map[string]*owned{}, gone: map[string]bool{}} }
+func newCollector() *collector {
+	return &collector{live: map[string]*owned{}, gone: map[string]string{}}
+}
 
 // see takes a row of the whole cluster's record.
 func (c *collector) see(w *traces.WatchEvent) {
@@ -117,7 +127,7 @@ func (c *collector) see(w *traces.WatchEvent) {
 	}
 	if w.Type == string(traces.Deleted) {
 		delete(c.live, w.UID)
-		c.gone[w.UID] = true
+		c.gone[w.UID] = w.Resource
 		for _, uid := range slices.Sorted(maps.Keys(c.live)) {
 			c.look(c.live[uid])
 		}
@@ -142,26 +152,21 @@ func (c *collector) look(o *owned) {
 }
 
 func (c *collector) orphan(o *owned) bool {
-	return len(o.owners) > 0 && !slices.ContainsFunc(o.owners, func(uid string) bool { return !c.gone[uid] })
+	return len(o.owners) > 0 && !slices.ContainsFunc(o.owners, func(x owner) bool { return c.gone[x.UID] == "" })
 }
 
-// ownersOf are the uids of an object's owners.
-func ownersOf(text string) (uids []string) {
+// ownersOf are an object's owners.
+func ownersOf(text string) []owner {
 	if !strings.Contains(text, `"ownerReferences"`) {
 		return nil
 	}
 	var o struct {
 		Metadata struct {
-			OwnerReferences []struct {
-				UID string `json:"uid"`
-			} `json:"ownerReferences"`
+			OwnerReferences []owner `json:"ownerReferences"`
 		} `json:"metadata"`
 	}
 	_ = json.Unmarshal([]byte(text), &o) // what cannot be read has none
-	for _, r := range o.Metadata.OwnerReferences {
-		uids = append(uids, r.UID)
-	}
-	return uids
+	return o.Metadata.OwnerReferences
 }
 
 // collect puts the garbage collector's deletes on the agenda.
@@ -179,10 +184,20 @@ func (v *virtualRun) collect() {
 	}
 }
 
+// doomed says whether an object that had lost its owners is to be deleted: nothing has come between, and all of their API
+// versions are served. The garbage collector looks for an owner by the version in the reference, and tries again for as
+// long as that is an error (GarbageCollector.isDangling in k8s.io/kubernetes/pkg/controller/garbagecollector).
+func (c *collector) doomed(o *owned, served func(group, version, resource string) bool) bool {
+	return c.live[o.UID] == o && c.orphan(o) && !slices.ContainsFunc(o.owners, func(x owner) bool {
+		gv, err := schema.ParseGroupVersion(x.APIVersion)
+		return err == nil && !served(gv.Group, gv.Version, c.gone[x.UID])
+	})
+}
+
 // deleteGarbage deletes an object if it is still the one that had lost its owners.
 func (v *virtualRun) deleteGarbage(o *owned) error {
 	o.queued = false
-	if v.ledger.garbage.live[o.UID] != o || !v.ledger.garbage.orphan(o) {
+	if !v.ledger.garbage.doomed(o, v.machine.Serves) {
 		return nil
 	}
 	path := collection(traces.Resource{Group: o.Group, Version: o.Version, Resource: o.Resource})

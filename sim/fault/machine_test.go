@@ -323,3 +323,29 @@ faults:
 	}
 	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "calls+events/s")
 }
+
+// A version is served until the plan takes it away, and others stay.
+func TestServes(t *testing.T) {
+	plan, err := Parse("plan", []byte(`faults:
+- unserve: {version: web.example.com/v1, at: 10s}
+- unserve: {version: v1, resource: secrets}
+`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := NewMachine(plan, Options{Operator: "operator"})
+	serves := func(group, version, resource string, want bool) {
+		t.Helper()
+		if got := m.Serves(group, version, resource); got != want {
+			t.Errorf("serves %s/%s %s: %v", group, version, resource, got)
+		}
+	}
+	serves("web.example.com", "v1", "sites", true)
+	serves("", "v1", "secrets", false)
+	serves("", "v1", "configmaps", true)
+	for _, d := range m.Begin().Begun {
+		m.Expire(d)
+	}
+	serves("web.example.com", "v1", "sites", false)
+	serves("web.example.com", "v2", "sites", true)
+}

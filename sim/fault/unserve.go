@@ -78,6 +78,14 @@ func (u *Unserve) rule(b base) rule {
 	return r
 }
 
+// Serves says whether a resource of an API version is served to clients, as far as the plan has gone.
+func (m *Machine) Serves(group, version, resource string) bool {
+	return !slices.ContainsFunc(m.rules, func(x rule) bool {
+		r, ok := x.(*unserveRule)
+		return ok && r.gone && r.group == group && r.version == version && (r.Resource == "" || r.Resource == resource)
+	})
+}
+
 func (r *unserveRule) begin(fx *Effect) {
 	if !r.gone {
 		r.at.begin(fx, r.deadline(0, 0, r.Version+" is served no more"))
