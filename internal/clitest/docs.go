@@ -13,7 +13,8 @@ import (
 
 // DocumentedCommands holds every command line of NAME in the Markdown pages below the repository (README.md, docs/,
 // notebooks/) and in the examples of the commands' own help against the commands as they are: each names a command that
-// exists, flags that it has, with values that they take, and as many arguments as it wants. Nothing is run.
+// exists, flags that it has, with values that they take, and as many arguments as it wants. Of what stands in a sentence,
+// in part or without its arguments, command and flags must be there. Nothing is run.
 func DocumentedCommands(t *testing.T, name string, root func() *cobra.Command) {
 	t.Helper()
 	found := 0
@@ -22,6 +23,13 @@ func DocumentedCommands(t *testing.T, name string, root func() *cobra.Command) {
 			found++
 			if err := accepts(root(), line); err != nil {
 				t.Errorf("%s: %s %s: %v", place, name, strings.Join(line, " "), err)
+			}
+		}
+	}
+	for place, text := range prosePages(t) {
+		for _, m := range regexp.MustCompile("`"+name+" ([a-z][^`]*)`").FindAllStringSubmatch(text, -1) {
+			if err := mentions(root(), shellWords(m[1])); err != nil {
+				t.Errorf("%s: %s: %v", place, m[0], err)
 			}
 		}
 	}
@@ -35,19 +43,9 @@ func pages(t *testing.T, root *cobra.Command) map[string]string {
 	t.Helper()
 	all := map[string]string{}
 	block := regexp.MustCompile("(?ms)^```[a-z]*\n(.*?)^```")
-	for _, pattern := range []string{"README.md", "docs/*.md", "docs/findings/*.md", "notebooks/*.md"} {
-		files, err := filepath.Glob(filepath.Join("../..", pattern))
-		if err != nil || len(files) == 0 {
-			t.Fatalf("no pages %s: %v", pattern, err)
-		}
-		for _, file := range files {
-			text, err := os.ReadFile(file)
-			if err != nil {
-				t.Fatal(err)
-			}
-			for i, b := range block.FindAllStringSubmatch(string(text), -1) {
-				all[fmt.Sprintf("%s, code block %d", file, i+1)] = b[1]
-			}
+	for file, text := range markdown(t) {
+		for i, b := range block.FindAllStringSubmatch(text, -1) {
+			all[fmt.Sprintf("%s, code block %d", file, i+1)] = b[1]
 		}
 	}
 	var walk func(*cobra.Command)
@@ -59,6 +57,55 @@ func pages(t *testing.T, root *cobra.Command) map[string]string {
 	}
 	walk(root)
 	return all
+}
+
+// markdown is the text of each page.
+func markdown(t *testing.T) map[string]string {
+	t.Helper()
+	all := map[string]string{}
+	for _, pattern := range []string{"*.md", "docs/*.md", "docs/findings/*.md", "notebooks/*.md", "examples/operators/*.md"} {
+		files, err := filepath.Glob(filepath.Join("../..", pattern))
+		if err != nil || len(files) == 0 {
+			t.Fatalf("no pages %s: %v", pattern, err)
+		}
+		for _, file := range files {
+			text, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			all[file] = string(text)
+		}
+	}
+	return all
+}
+
+// prosePages is the text of each page without what is in fences.
+func prosePages(t *testing.T) map[string]string {
+	all := markdown(t)
+	for file, text := range all {
+		all[file] = fenced.ReplaceAllString(text, "")
+	}
+	return all
+}
+
+var fenced = regexp.MustCompile("(?ms)^```.*?^```$")
+
+// mentions is what a command has against words about it.
+func mentions(root *cobra.Command, words []string) error {
+	cmd, rest, err := root.Find(words)
+	if err != nil {
+		return err
+	}
+	for _, word := range rest {
+		name, _, _ := strings.Cut(word, "=")
+		if name == "--" {
+			break // the rest is another program's
+		}
+		if flag, long := strings.CutPrefix(name, "--"); long && cmd.Flag(flag) == nil {
+			return fmt.Errorf("there is no flag %s", name)
+		}
+	}
+	return nil
 }
 
 // commandLines are the words after NAME of each line that calls it.
