@@ -46,7 +46,7 @@ type Differ struct {
 	member []member
 	elems  []string
 	names  []string
-	paths  map[uint64][2]string
+	paths  map[uint64]*paths
 	buf    []byte
 	within bool // what the first object lacks is no difference
 }
@@ -57,6 +57,12 @@ type segment struct {
 }
 
 type member struct{ key, value string }
+
+// paths are the texts of one path.
+type paths struct {
+	segments      []segment
+	path, pattern string
+}
 
 // Objects is what differs between two versions of a Kubernetes object. What changes with every write is
 // left out: metadata.resourceVersion, generation, managedFields and selfLink. The result is valid until the
@@ -133,10 +139,12 @@ func (d *Differ) objects(a, b string) {
 	d.walk(&p)
 }
 
-// pair is where two texts are walked side by side. They are known to be equal from here on up to the index same in a.
+// pair is where two texts are walked side by side. They are known to be equal from here on up to the index same in a;
+// rest says that they are so to their ends.
 type pair struct {
 	a, b cursor
 	same int
+	rest bool
 }
 
 // look says up to where in a the texts are equal from here on.
@@ -157,7 +165,7 @@ const long = 128
 func (d *Differ) walk(p *pair) {
 	for p.a.ok && p.b.ok {
 		if same := p.look(); same == len(p.a.s) && p.b.i+same-p.a.i == len(p.b.s) {
-			p.a.ok, p.b.ok = false, false
+			p.a.ok, p.b.ok, p.rest = false, false, true
 			return
 		}
 		begun := *p
@@ -177,13 +185,7 @@ func (d *Differ) walk(p *pair) {
 // values compares the values of one key that both cursors are at, and moves behind them.
 func (d *Differ) values(p *pair, key string) {
 	if !d.within && p.inObjects() && p.same-p.a.i < long && len(d.path) < maxDepth-1 && !d.skips(key) {
-		// They differ early on: they are walked through at once.
-		p.a.i, p.b.i = p.a.i+1, p.b.i+1
-		d.path = append(d.path, segment{name: key})
-		d.walk(p)
-		d.path = d.path[:len(d.path)-1]
-		p.a.close()
-		p.b.close()
+		d.inner(p, key) // they differ early on: they are walked through at once
 		return
 	}
 	va, ok := p.a.value()
@@ -197,6 +199,16 @@ func (d *Differ) values(p *pair, key string) {
 	if vb, ok := p.b.value(); ok {
 		d.at(key, va, vb)
 	}
+}
+
+// inner compares the two objects that both cursors are at.
+func (d *Differ) inner(p *pair, key string) {
+	p.a.i, p.b.i = p.a.i+1, p.b.i+1
+	d.path = append(d.path, segment{name: key})
+	d.walk(p)
+	d.path = d.path[:len(d.path)-1]
+	p.a.close()
+	p.b.close()
 }
 
 func (p *pair) inObjects() bool {
@@ -442,20 +454,28 @@ func (d *Differ) emit(l Leaf) {
 		}
 		h = (h ^ 2) * 1099511628211
 	}
-	p, ok := d.paths[h]
-	if !ok || !d.isPath(p[0]) {
-		p[0] = string(d.write(false))
-		p[1] = string(d.write(true))
+	p := d.paths[h]
+	if p == nil || !slices.Equal(d.path, p.segments) {
+		p = d.texts()
 		if d.paths == nil || len(d.paths) >= 4096 {
-			d.paths = map[uint64][2]string{}
+			d.paths = map[uint64]*paths{}
 		}
 		d.paths[h] = p
 	}
-	l.Path, l.Pattern = p[0], p[1]
+	l.Path, l.Pattern = p.path, p.pattern
 	d.leaves = append(d.leaves, l)
 }
 
-func (d *Differ) isPath(p string) bool { return string(d.write(false)) == p }
+// texts are those of the path that the differ is at, with memory of their own.
+func (d *Differ) texts() *paths {
+	p := &paths{}
+	p.path = string(d.write(false))
+	p.pattern = string(d.write(true))
+	for _, s := range d.path {
+		p.segments = append(p.segments, segment{strings.Clone(s.name), s.element})
+	}
+	return p
+}
 
 func (d *Differ) write(pattern bool) []byte {
 	d.buf = d.buf[:0]

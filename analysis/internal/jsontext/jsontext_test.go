@@ -143,6 +143,58 @@ func TestTop(t *testing.T) {
 	}
 }
 
+// The next version is split and compared as if the one before weren't known.
+func TestFollow(t *testing.T) {
+	a := `{"apiVersion":"v1","kind":"A","metadata":{"labels":{"a":"1"},"managedFields":[{"time":"x"}],"name":"x","resourceVersion":"8"},"spec":{"n":[1,2]},"status":{"up":true}}`
+	for _, b := range []string{
+		a,
+		strings.Replace(a, `"8"`, `"1009"`, 1),
+		strings.Replace(a, `"8"`, `"9"`, 1),
+		strings.Replace(a, `"a":"1"`, `"a":"22","b":"3"`, 1),
+		strings.Replace(a, `"labels":{"a":"1"},`, ``, 1),
+		strings.Replace(a, `[1,2]`, `[2,1]`, 1),
+		strings.Replace(a, `true`, `false`, 1),
+		strings.Replace(a, `{"up":true}`, `null`, 1),
+		strings.Replace(a, `"8"},`, `"8"} , `, 1),
+		strings.Replace(a, `,"status":{"up":true}`, ``, 1),
+		strings.Replace(a, `}}`, `},"tail":1}`, 1),
+		strings.Replace(a, `"kind":"A",`, ``, 1),
+		strings.Replace(a, `"apiVersion":"v1","kind":"A"`, `"kind":"A","apiVersion":"v1"`, 1),
+		a[:len(a)-1], a[:len(a)-9], a[:70], `{}`, `[]`, ``,
+	} {
+		sameFollow(t, a, b)
+		sameFollow(t, b, a)
+	}
+}
+
+func sameFollow(t *testing.T, a, b string) {
+	t.Helper()
+	var d, e Differ
+	ta, tb := Split(a), Split(b)
+	want := append([]Leaf{}, d.Tops(&ta, &tb)...)
+	top, leaves := e.Follow(&ta, b)
+	if diff := cmp.Diff(want, append([]Leaf{}, leaves...)); diff != "" {
+		t.Errorf("%s\n%s: %s", a, b, diff)
+	}
+	if top != tb {
+		t.Errorf("%s\n%s: split as %v, want %v", a, b, top, tb)
+	}
+}
+
+// once is whether no member at the top is there twice.
+func once(s string) bool {
+	seen := map[string]bool{}
+	Members(s, func(key, _ string) bool {
+		if seen[key] {
+			seen = nil
+			return false
+		}
+		seen[key] = true
+		return true
+	})
+	return seen != nil
+}
+
 // Of what was sent, what is stored otherwise; what the server added is its own.
 func TestWithin(t *testing.T) {
 	for _, c := range []struct {
@@ -162,6 +214,10 @@ func TestWithin(t *testing.T) {
 		if diff := cmp.Diff(c.want, got); diff != "" {
 			t.Errorf("%s in %s: %s", c.part, c.whole, diff)
 		}
+		top := Split(c.whole)
+		if diff := cmp.Diff(append([]Leaf{}, d.Within(c.part, c.whole)...), append([]Leaf{}, new(Differ).WithinTop(c.part, &top)...)); diff != "" {
+			t.Errorf("%s in %s, which was split: %s", c.part, c.whole, diff)
+		}
 	}
 }
 
@@ -178,6 +234,11 @@ func FuzzDiff(f *testing.F) {
 		d.Within(a, b)
 		ta, tb := Split(a), Split(b)
 		d.Tops(&ta, &tb)
+		d.Follow(&ta, b)
+		d.WithinTop(a, &tb)
+		if json.Valid([]byte(a)) && json.Valid([]byte(b)) && once(a) && once(b) {
+			sameFollow(t, a, b)
+		}
 		Get(a, "metadata", "name")
 		if json.Valid([]byte(a)) && Skip(a, 0) < 0 {
 			t.Errorf("valid JSON %q has no end", a)

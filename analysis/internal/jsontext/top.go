@@ -38,13 +38,18 @@ func Split(s string) (t Top) {
 			t.n = -1
 			return t
 		}
-		end := begun - 1 // of the key: before the colon, blanks and the quote
-		for s[end] != '"' {
-			end--
-		}
-		t.spans[t.n] = span{int32(end - len(key)), int32(end), int32(begun), int32(c.i)}
-		t.n++
+		t.add(key, begun, c.i)
 	}
+}
+
+// add notes a member whose key stands before its value.
+func (t *Top) add(key string, value, valueEnd int) {
+	end := value - 1 // of the key: before the colon, blanks and the quote
+	for t.s[end] != '"' {
+		end--
+	}
+	t.spans[t.n] = span{int32(end - len(key)), int32(end), int32(value), int32(valueEnd)}
+	t.n++
 }
 
 // Text is the whole object.
@@ -74,6 +79,77 @@ func (t *Top) Get(path ...string) (string, bool) {
 		return "", false
 	}
 	return Get(v, path[1:]...)
+}
+
+// Follow splits the next version of an object that has been split, and says what differs. What is as it was before is
+// compared and not looked through.
+func (d *Differ) Follow(a *Top, s string) (b Top, leaves []Leaf) {
+	if a.n > 0 && len(s) <= 1<<30 && d.follow(a, s, &b) {
+		return b, d.leaves
+	}
+	b = Split(s)
+	return b, d.Tops(a, &b)
+}
+
+// follow is false where the members are others or in another order, and where a text is malformed.
+func (d *Differ) follow(a *Top, s string, b *Top) bool {
+	d.reset()
+	b.s = s
+	p := pair{a: cursor{s: a.s, ok: true}, b: open(s, '{')}
+	for i := range a.n {
+		key, ok := p.b.key()
+		was, before := a.member(i)
+		if !ok || key != was {
+			return false
+		}
+		begun := p.b.i
+		p.a.i, p.same = int(a.spans[i].value), 0
+		switch {
+		case hasValue(s, begun, before):
+			p.b.i += len(before)
+		case p.inObjects():
+			d.inner(&p, key)
+			if p.rest {
+				b.same(a, i, begun)
+				return true
+			}
+		default:
+			after, _ := p.b.value()
+			d.at(key, before, after)
+		}
+		if !p.a.ok || !p.b.ok {
+			return false
+		}
+		b.add(key, begun, p.b.i)
+	}
+	_, more := p.b.key()
+	return !more && p.b.ok
+}
+
+// same takes over the members of a from the i-th on: from within its value on, a is equal to its end.
+func (t *Top) same(a *Top, i, begun int) {
+	by := int32(len(t.s) - len(a.s))
+	t.add(a.s[a.spans[i].key:a.spans[i].keyEnd], begun, int(a.spans[i].valueEnd+by))
+	for _, x := range a.spans[i+1 : a.n] {
+		t.spans[t.n] = span{x.key + by, x.keyEnd + by, x.value + by, x.valueEnd + by}
+		t.n++
+	}
+}
+
+// WithinTop is Within for a whole that has been split.
+func (d *Differ) WithinTop(part string, whole *Top) []Leaf {
+	if whole.n < 0 {
+		return d.Within(part, whole.s)
+	}
+	d.within = true
+	defer func() { d.within = false }()
+	d.reset()
+	Members(part, func(key, value string) bool {
+		stored, _ := whole.find(key)
+		d.at(key, value, stored)
+		return true
+	})
+	return d.leaves
 }
 
 // Tops is Objects for objects that have been split.
