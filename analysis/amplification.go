@@ -29,6 +29,7 @@ type Amplification struct {
 
 	costs  map[*Process]*cost
 	stream map[string]*eventStream
+	counts memory[perProcess[*int64]] // the places in cost.byObject
 }
 
 // NewAmplification is an Amplification with its thresholds set.
@@ -47,10 +48,12 @@ type cost struct {
 	first, last          int64
 	stack                int64
 	manager              string
-	byResource           map[string]int64
-	byObject             map[Object]int64 // bounded
+	byResource           map[kindOf]int64
+	byObject             map[Object]*int64 // bounded
 	places               places
 }
+
+func (d *Amplification) memories() []placed { return []placed{&d.counts} }
 
 // maxWritten bounds the objects whose writes are counted one by one, maxStreams the Events that are told apart.
 const (
@@ -72,7 +75,7 @@ type eventStream struct {
 func (d *Amplification) of(p *Process) *cost {
 	c := d.costs[p]
 	if c == nil {
-		c = &cost{byResource: map[string]int64{}, byObject: map[Object]int64{}}
+		c = &cost{byResource: map[kindOf]int64{}, byObject: map[Object]*int64{}}
 		d.costs[p] = c
 	}
 	return c
@@ -110,12 +113,30 @@ func (d *Amplification) wrote(x *cost, c *Change) {
 	}
 	x.last, x.stack = c.TS, cmp.Or(call.Stack, x.stack)
 	x.manager = call.Manager
-	x.byResource[resourceName(c.State.Group, c.State.Resource)]++
-	if _, is := x.byObject[c.State.Object]; is || len(x.byObject) < maxWritten {
-		x.byObject[c.State.Object]++
+	x.byResource[kindOf{c.State.Group, c.State.Resource}]++
+	if n := d.count(x, c.State, call.Process); n != nil {
+		*n++
 	}
 	x.places.add(c.Seq, c.TS, "version %d", c.RV, 0)
 }
+
+// count is where the process's writes to an object are counted, nil where that is one too many.
+func (d *Amplification) count(x *cost, s *State, p *Process) *int64 {
+	list := d.counts.of(s)
+	n, first := of(&list, p)
+	if !first {
+		return *n
+	}
+	if *n = x.byObject[s.Object]; *n == nil && len(x.byObject) < maxWritten {
+		*n = new(int64)
+		x.byObject[s.Object] = *n
+	}
+	d.counts.keep(s, list)
+	return *n
+}
+
+// Gone implements GoneDetector.
+func (d *Amplification) Gone(_ *Model, s *State) { d.counts.take(s) }
 
 // Call implements CallDetector: Events that are created, and writes that the server took for nothing.
 func (d *Amplification) Call(_ *Model, c *Call) {
@@ -168,7 +189,7 @@ func (d *Amplification) Findings(m *Model) ([]Finding, []Note) {
 func (d *Amplification) finding(p *Process, x *cost, ratio float64) Finding {
 	var list []scored
 	for o, n := range x.byObject {
-		list = append(list, scored{o, float64(n)})
+		list = append(list, scored{o, float64(*n)})
 	}
 	lasted := float64(x.last-x.first) / 1e9
 	f := Finding{
@@ -181,13 +202,17 @@ func (d *Amplification) finding(p *Process, x *cost, ratio float64) Finding {
 	}
 	_, f.Statistics[0].Low, f.Statistics[0].High = stats.Rate(x.writes, float64(max(x.changes, 1)))
 	f.Objects, f.Total = worst(list)
-	most := most(x.byResource)
+	byResource := map[string]int64{}
+	for k, n := range x.byResource {
+		byResource[resourceName(k.group, k.resource)] += n
+	}
+	most := most(byResource)
 	f.What = fmt.Sprintf("%s wrote %d versions, %s to etcd, in %s for %s by others: %.0f for each", p.Name, x.writes, size(x.bytes), seconds(x.last-x.first), plural(x.changes, "change", "changes"), ratio)
 	switch {
 	case x.created*2 > x.writes:
 		f.Cause = fmt.Sprintf("it creates objects, mostly %s, without a change that asks for them", most)
 	default:
-		f.Cause = fmt.Sprintf("it writes %s, %d times, without a change that asks for it", most, x.byResource[most])
+		f.Cause = fmt.Sprintf("it writes %s, %d times, without a change that asks for it", most, byResource[most])
 	}
 	return f
 }

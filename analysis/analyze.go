@@ -91,6 +91,7 @@ func Records(ctx context.Context, records iter.Seq2[traces.Record, error], manif
 		detectors = All()
 	}
 	m := newModel(manifest, listen(detectors))
+	m.place(detectors)
 	m.Seed = o.Seed
 	if o.BodyBytes > 0 {
 		m.bodies.limit = o.BodyBytes

@@ -68,13 +68,13 @@ type lruLinks struct {
 	state      *State
 }
 
-func (b *bodies) keep(s *State, top jsontext.Top) {
+func (b *bodies) keep(s *State, top *jsontext.Top) {
 	b.drop(s)
 	body := top.Text()
 	if body == "" {
 		return
 	}
-	s.Body, s.top = body, top // the reader gives each text its own memory, so that keeping one keeps no other
+	s.Body, s.top = body, *top // the reader gives each text its own memory, so that keeping one keeps no other
 	b.size += len(body)
 	if b.root.next == nil {
 		b.root.next, b.root.prev = &b.root, &b.root

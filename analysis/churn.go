@@ -35,17 +35,19 @@ type Churn struct {
 	// Sustained is for how many nanoseconds such a rate must last.
 	Sustained int64
 
-	objects map[*State]map[*Process]*churned
+	objects memory[perProcess[churned]]
 	ended   []*churned
 }
 
 // NewChurn is a Churn with its thresholds set.
 func NewChurn() *Churn {
-	return &Churn{MinWrites: 5, MinShare: 0.2, NoOpRate: 1, TimeRate: 0.2, Sustained: 10e9, objects: map[*State]map[*Process]*churned{}}
+	return &Churn{MinWrites: 5, MinShare: 0.2, NoOpRate: 1, TimeRate: 0.2, Sustained: 10e9}
 }
 
 // Name implements Detector.
 func (*Churn) Name() string { return "churn" }
+
+func (d *Churn) memories() []placed { return []placed{&d.objects} }
 
 // emptiness is the way in which a write is empty, from what costs least.
 type emptiness uint8
@@ -79,13 +81,11 @@ type emptyWrites struct {
 }
 
 func (d *Churn) of(s *State, p *Process) *churned {
-	if d.objects[s] == nil {
-		d.objects[s] = map[*Process]*churned{}
-	}
-	c := d.objects[s][p]
-	if c == nil {
-		c = &churned{object: s.Object, process: p}
-		d.objects[s][p] = c
+	list := d.objects.of(s)
+	c, first := of(&list, p)
+	if first {
+		c.object, c.process = s.Object, p
+		d.objects.keep(s, list)
 	}
 	return c
 }
@@ -154,12 +154,12 @@ func (e *emptyWrites) add(c *Call, leaves []jsontext.Leaf) {
 
 // Gone implements Detector.
 func (d *Churn) Gone(m *Model, s *State) {
+	list := d.objects.take(s)
 	for _, p := range m.nth {
-		if o := d.objects[s][p]; o != nil && len(d.ended) < maxEnded && o.interesting(d) {
+		if o := list.find(p); o != nil && len(d.ended) < maxEnded && o.interesting(d) {
 			d.ended = append(d.ended, o)
 		}
 	}
-	delete(d.objects, s)
 }
 
 func (c *churned) empty(k emptiness) *emptyWrites {
@@ -197,7 +197,7 @@ func (d *Churn) fault(c *churned, k emptiness) bool {
 }
 
 // Findings implements Detector: one finding for each process, resource, kind and main field.
-func (d *Churn) Findings(_ *Model) ([]Finding, []Note) {
+func (d *Churn) Findings(m *Model) ([]Finding, []Note) {
 	type member struct {
 		c     *churned
 		fault bool
@@ -211,8 +211,8 @@ func (d *Churn) Findings(_ *Model) ([]Finding, []Note) {
 			}
 		}
 	}
-	for _, byProcess := range d.objects {
-		for _, c := range byProcess {
+	for _, list := range d.objects.all(m) {
+		for _, c := range list.all {
 			take(c)
 		}
 	}

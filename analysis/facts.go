@@ -50,7 +50,8 @@ type Change struct {
 	Generation, PrevGen    int64
 	Seq, TS                int64
 	Created, Deleted       bool
-	before, after          jsontext.Top
+	before                 *jsontext.Top // of Before
+	after                  jsontext.Top
 	model                  *Model
 	leaves                 []jsontext.Leaf
 	diffed, known, managed bool
@@ -61,7 +62,7 @@ func (c *Change) Diff() (leaves []jsontext.Leaf, known bool) {
 	if !c.diffed {
 		c.diffed = true
 		if c.Before != "" && c.After != "" {
-			c.leaves, c.known = c.model.differ.Tops(&c.before, &c.after), true
+			c.leaves, c.known = c.model.differ.Tops(c.before, &c.after), true
 		}
 	}
 	return c.leaves, c.known

@@ -22,17 +22,20 @@ type Fight struct {
 	// MinTurns is how many turns make a fight with a side whose value is another one each time, such as an autoscaler.
 	MinTurns int64
 
-	objects map[*State]*contests
+	objects memory[contests]
 	ended   map[string][]*contest
+	writers map[writerKey]string
 }
 
 // NewFight is a Fight with its thresholds set.
 func NewFight() *Fight {
-	return &Fight{MinReturns: 3, MinOther: 2, MinTurns: 10, objects: map[*State]*contests{}, ended: map[string][]*contest{}}
+	return &Fight{MinReturns: 3, MinOther: 2, MinTurns: 10, ended: map[string][]*contest{}, writers: map[writerKey]string{}}
 }
 
 // Name implements Detector.
 func (*Fight) Name() string { return "fight" }
+
+func (d *Fight) memories() []placed { return []placed{&d.objects} }
 
 // maxContests bounds the fields of one object that are followed.
 const maxContests = 24
@@ -100,14 +103,11 @@ func (d *Fight) Change(_ *Model, c *Change) {
 	if w.process == nil && w.manager == "" {
 		return
 	}
-	if w.process != nil {
-		w.key = w.process.Name
-	}
-	w.key += "\x00" + w.manager
-	o := d.objects[s]
+	w.key = d.writer(w.process, w.manager)
+	o := d.objects.of(s)
 	if o == nil {
 		o = &contests{writer: w.key}
-		d.objects[s] = o
+		d.objects.keep(s, o)
 	}
 	o.many = o.many || o.writer != w.key
 	o.writer = w.key
@@ -124,6 +124,31 @@ func (d *Fight) Change(_ *Model, c *Change) {
 		}
 	}
 }
+
+// writer is a side's key.
+func (d *Fight) writer(p *Process, manager string) string {
+	k := writerKey{p, manager}
+	key, known := d.writers[k]
+	if known {
+		return key
+	}
+	if p != nil {
+		key = p.Name
+	}
+	key += "\x00" + manager
+	if len(d.writers) < maxWriters {
+		d.writers[writerKey{p, strings.Clone(manager)}] = key
+	}
+	return key
+}
+
+type writerKey struct {
+	process *Process
+	manager string
+}
+
+// maxWriters bounds the keys of writers that are not made anew each time.
+const maxWriters = 1 << 10
 
 func (d *Fight) field(o *contests, c *Change, l *jsontext.Leaf, w *contender) {
 	i := slices.IndexFunc(o.fields, func(x *contest) bool { return x.path == l.Path })
@@ -218,23 +243,17 @@ func (x *contest) key() string {
 
 // Gone implements GoneDetector.
 func (d *Fight) Gone(_ *Model, s *State) {
-	if o := d.objects[s]; o != nil {
+	if o := d.objects.take(s); o != nil {
 		for _, x := range o.fields {
 			d.end(x)
 		}
-		delete(d.objects, s)
 	}
 }
 
 // Findings implements Detector: one for each two writers, resource and field.
-func (d *Fight) Findings(*Model) ([]Finding, []Note) {
-	states := make([]*State, 0, len(d.objects))
-	for s := range d.objects {
-		states = append(states, s)
-	}
-	slices.SortFunc(states, func(a, b *State) int { return a.Object.compare(b.Object) })
-	for _, s := range states {
-		d.Gone(nil, s)
+func (d *Fight) Findings(m *Model) ([]Finding, []Note) {
+	for _, s := range d.objects.sorted(m) {
+		d.Gone(m, s)
 	}
 	var out []Finding
 	for _, key := range sortedKeys(d.ended) {

@@ -27,17 +27,19 @@ type LostStatus struct {
 	// StaleFor is the longest time in nanoseconds for which a writer is taken to hold an old copy.
 	StaleFor int64
 
-	objects map[*State]*statusHistory
+	objects memory[statusHistory]
 	groups  map[string]*lostGroup
 }
 
 // NewLostStatus is a LostStatus with its thresholds set.
 func NewLostStatus() *LostStatus {
-	return &LostStatus{MinRestored: 2, MinOpen: 2e9, StaleFor: 600e9, objects: map[*State]*statusHistory{}, groups: map[string]*lostGroup{}}
+	return &LostStatus{MinRestored: 2, MinOpen: 2e9, StaleFor: 600e9, groups: map[string]*lostGroup{}}
 }
 
 // Name implements Detector.
 func (*LostStatus) Name() string { return "lost-status" }
+
+func (d *LostStatus) memories() []placed { return []placed{&d.objects} }
 
 // Bounds of what is remembered of one object.
 const (
@@ -51,8 +53,9 @@ const (
 
 // statusHistory is what is remembered of one object's status.
 type statusHistory struct {
-	edits   []edit // oldest first
-	own     bool   // a recorded process has written it
+	edits   []edit   // oldest first
+	marks   []uint32 // of edits, by which one is found
+	own     bool     // a recorded process has written it
 	open    []*loss
 	intents []*intent
 }
@@ -63,7 +66,6 @@ type edit struct {
 	removed      bool // the write took the field away
 	generation   int64
 	author       Author
-	role         role
 }
 
 // loss is one value that was overwritten.
@@ -122,14 +124,14 @@ func (d *LostStatus) Change(_ *Model, c *Change) {
 	if !known {
 		return
 	}
-	h := d.objects[s]
+	h := d.objects.of(s)
 	touched := false
 	for i := range leaves {
 		if l := &leaves[i]; strings.HasPrefix(l.Path, "status.") {
 			touched = true
 			if h == nil {
 				h = &statusHistory{}
-				d.objects[s] = h
+				d.objects.keep(s, h)
 			}
 			h.mend(c, l)
 		}
@@ -144,7 +146,7 @@ func (d *LostStatus) Change(_ *Model, c *Change) {
 	h.clear(part)
 	for i := range leaves {
 		if l := &leaves[i]; l.Kind == jsontext.Value && strings.HasPrefix(l.Path, "status.") {
-			h.remember(edit{path: l.Path, before: short(l.Before), removed: l.After == "", generation: c.Generation, author: c.Author, role: part})
+			h.remember(edit{path: l.Path, before: short(l.Before), removed: l.After == "", generation: c.Generation, author: c.Author})
 		}
 	}
 }
@@ -160,6 +162,13 @@ func roleOf(c *Change) role {
 		return call.role()
 	}
 	return role{manager: c.Manager()}
+}
+
+func (a *Author) role() role {
+	if a.Call != nil {
+		return a.Call.role()
+	}
+	return role{manager: a.Manager}
 }
 
 func (c *Call) role() role {
@@ -180,10 +189,11 @@ func (h *statusHistory) remember(e edit) {
 		limit = maxEdits
 	}
 	if len(h.edits) >= limit {
-		copy(h.edits, h.edits[1:])
-		h.edits = h.edits[:limit-1]
+		h.edits = append(h.edits[:0], h.edits[len(h.edits)-limit+1:]...)
+		h.marks = append(h.marks[:0], h.marks[len(h.marks)-limit+1:]...)
 	}
 	h.edits = append(h.edits, e)
+	h.marks = append(h.marks, mark(e.path, e.before))
 }
 
 // mend closes the losses that this difference makes good or that it makes pointless.
@@ -239,12 +249,27 @@ func (h *statusHistory) reverted(l *jsontext.Leaf) *edit {
 	if len(after) > maxValue {
 		after = short(after)
 	}
-	for i := len(h.edits) - 1; i >= 0; i-- {
+	want := mark(l.Path, after)
+	for i := len(h.marks) - 1; i >= 0; i-- {
+		if h.marks[i] != want {
+			continue
+		}
 		if e := &h.edits[i]; e.path == l.Path && e.before == after {
 			return e
 		}
 	}
 	return nil
+}
+
+// mark is a number by which most paths with a value differ: an edit is looked at only where it is the same.
+func mark(path, value string) uint32 {
+	h := uint32(2166136261) // FNV-1a
+	for _, s := range [...]string{path[max(0, len(path)-8):], value[:min(len(value), 24)]} {
+		for i := range len(s) {
+			h = (h ^ uint32(s[i])) * 16777619
+		}
+	}
+	return h ^ uint32(len(value))<<8
 }
 
 // unknowing is whether the writer of c did not know of e, which it took back.
@@ -285,7 +310,7 @@ func (s *State) knew(p *Process, a *Author) (knew Delivery, exact bool) {
 // wrote is whether that part of a process ever wrote the field: then it may have meant to take it back.
 func (h *statusHistory) wrote(part role, path string) bool {
 	return slices.ContainsFunc(h.edits, func(e edit) bool {
-		return e.role == part && !e.removed && strings.HasPrefix(e.path, path) && (len(e.path) == len(path) || e.path[len(path)] == '.')
+		return !e.removed && e.author.role() == part && strings.HasPrefix(e.path, path) && (len(e.path) == len(path) || e.path[len(path)] == '.')
 	})
 }
 
@@ -361,7 +386,7 @@ func (d *LostStatus) Call(m *Model, c *Call) {
 	if s == nil || s.Heartbeat || c.Process == nil || (c.Verb != "update" && c.Verb != "patch") || c.Subresource != "status" {
 		return
 	}
-	h := d.objects[s]
+	h := d.objects.of(s)
 	if c.Code != 409 || c.Verb != "update" {
 		if h != nil && c.OK() {
 			h.clear(c.role())
@@ -381,7 +406,7 @@ func (d *LostStatus) Call(m *Model, c *Call) {
 	}
 	if h == nil {
 		h = &statusHistory{}
-		d.objects[s] = h
+		d.objects.keep(s, h)
 	}
 	x := &intent{process: c.Process, role: c.role(), seq: c.Seq, ts: c.TS, base: c.Base, stack: c.Stack, kind: c.kind(), reason: c.Reason}
 	for _, y := range h.intents {
@@ -404,9 +429,8 @@ func (d *LostStatus) Call(m *Model, c *Call) {
 
 // Gone implements Detector.
 func (d *LostStatus) Gone(m *Model, s *State) {
-	if h := d.objects[s]; h != nil {
+	if h := d.objects.take(s); h != nil {
 		d.close(m, s, h, s.GoneAt)
-		delete(d.objects, s)
 	}
 }
 
@@ -442,13 +466,8 @@ func (d *LostStatus) close(m *Model, s *State, h *statusHistory, gone int64) {
 
 // Findings implements Detector: one for each process, resource and field.
 func (d *LostStatus) Findings(m *Model) ([]Finding, []Note) {
-	states := make([]*State, 0, len(d.objects))
-	for s := range d.objects {
-		states = append(states, s)
-	}
-	slices.SortFunc(states, func(a, b *State) int { return a.Object.compare(b.Object) })
-	for _, s := range states {
-		d.close(m, s, d.objects[s], 0)
+	for _, s := range d.objects.sorted(m) {
+		d.close(m, s, d.objects.of(s), 0)
 	}
 	var findings []Finding
 	var notes []Note

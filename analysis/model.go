@@ -42,6 +42,7 @@ type Model struct {
 	on        *listeners
 	objects   map[Key]*State
 	uids      map[string]*State
+	memories  int             // how many a State has slots for
 	names     map[Key]*State  // those that exist: the newest of that namespace and name; State.namesake is the next
 	managers  map[string]bool // field managers of recorded processes, whose writes are all known
 	processes map[string]*Process
@@ -66,6 +67,14 @@ func (m *Model) Object(k Key) *State { return m.objects[k] }
 // ByUID is the object of that uid, which may be gone and not yet forgotten; nil for one that was never seen.
 func (m *Model) ByUID(uid string) *State { return m.uids[uid] }
 
+// root is the object whose uid is the object's family's, nil if it was never seen.
+func (m *Model) root(s *State) *State {
+	if s.Owner == "" && !s.Gone && !s.shared {
+		return s
+	}
+	return m.ByUID(s.Family())
+}
+
 // Named yields the objects of that name, of whatever kind, that exist, in no particular order.
 func (m *Model) Named(namespace, name string) iter.Seq[*State] {
 	return func(yield func(*State) bool) {
@@ -80,6 +89,9 @@ func (m *Model) Named(namespace, name string) iter.Seq[*State] {
 // remember puts a new object into the indices.
 func (m *Model) remember(s *State) {
 	m.seen++
+	if other := m.uids[s.UID]; other != nil {
+		other.shared = true
+	}
 	m.objects[s.key], m.uids[s.UID] = s, s
 	n := Key{Namespace: s.Namespace, Name: s.Name}
 	s.namesake = m.names[n]
@@ -164,6 +176,18 @@ func newModel(manifest *traces.Manifest, on *listeners) *Model {
 	}
 }
 
+// place gives the detectors' memories their places.
+func (m *Model) place(detectors []Detector) {
+	for _, d := range detectors {
+		if r, ok := d.(rememberer); ok {
+			for _, x := range r.memories() {
+				x.at(m.memories)
+				m.memories++
+			}
+		}
+	}
+}
+
 // process is the process of that name; nil for outsiders and the recorder.
 func (m *Model) process(name string) *Process {
 	if name == "" || meta.Captures(name) {
@@ -198,6 +222,7 @@ func (m *Model) state(id *traces.Identity) *State {
 	key = Key{strings.Clone(id.Group), strings.Clone(id.Resource), strings.Clone(id.Namespace), strings.Clone(id.Name)}
 	n := &State{key: key, Object: Object{Group: key.Group, Version: strings.Clone(id.Version), Resource: key.Resource, Namespace: key.Namespace, Name: key.Name, UID: strings.Clone(id.UID)}}
 	n.Heartbeat = heartbeatResource(key)
+	n.slots = make([]any, m.memories)
 	if s != nil && !s.Gone {
 		m.settle(s, s.newest())
 		m.gone(s)

@@ -32,9 +32,10 @@ type Normalise struct {
 	Sustained int64
 
 	objects map[Key]map[*Process]*sent
-	gone    queue[Key]      // of objects whose values were altered, and that may be created again
-	queued  map[Key]bool    // what is in gone, where each is once, however often it is created again
-	differ  jsontext.Differ // the model's own holds what the version changed
+	found   memory[perProcess[*sent]] // the same by object, while it exists
+	gone    queue[Key]                // of objects whose values were altered, and that may be created again
+	queued  map[Key]bool              // what is in gone, where each is once, however often it is created again
+	differ  jsontext.Differ           // the model's own holds what the version changed
 	seed    maphash.Seed
 }
 
@@ -48,6 +49,8 @@ func NewNormalise() *Normalise {
 
 // Name implements Detector.
 func (*Normalise) Name() string { return "normalise" }
+
+func (d *Normalise) memories() []placed { return []placed{&d.found} }
 
 // Bounds of what is remembered.
 const (
@@ -91,7 +94,7 @@ func (d *Normalise) Call(_ *Model, c *Call) {
 		return
 	}
 	if c.Empty && c.State.RV == c.RV {
-		d.compare(c, c.State, c.State.Body, false)
+		d.compare(c, c.State, &c.State.top, false)
 	}
 }
 
@@ -101,10 +104,22 @@ func (d *Normalise) Change(_ *Model, c *Change) {
 	if call == nil || call.Process == nil || c.State.Heartbeat || c.After == "" || call.Verb == "delete" {
 		return
 	}
-	d.compare(call, c.State, c.After, true)
+	d.compare(call, c.State, &c.after, true)
 }
 
 func (d *Normalise) of(s *State, p *Process) *sent {
+	list := d.found.of(s)
+	x, first := of(&list, p)
+	if first {
+		*x = d.byKey(s, p)
+		if !s.Gone {
+			d.found.keep(s, list)
+		}
+	}
+	return *x
+}
+
+func (d *Normalise) byKey(s *State, p *Process) *sent {
 	byProcess := d.objects[s.key]
 	if byProcess == nil {
 		byProcess = map[*Process]*sent{}
@@ -120,6 +135,7 @@ func (d *Normalise) of(s *State, p *Process) *sent {
 
 // Gone implements GoneDetector: what the process deletes itself it may create again.
 func (d *Normalise) Gone(m *Model, s *State) {
+	d.found.take(s)
 	again := false
 	for _, x := range d.objects[s.key] {
 		again = again || len(x.altered) > 0 && x.deletes > 0
@@ -142,8 +158,8 @@ func (d *Normalise) Gone(m *Model, s *State) {
 }
 
 // compare looks for values of the request that are stored in another way.
-func (d *Normalise) compare(c *Call, s *State, stored string, version bool) {
-	if c.Body == "" || stored == "" || c.Subresource != "" && c.Subresource != "status" || strings.HasPrefix(c.ContentType, "application/json-patch") {
+func (d *Normalise) compare(c *Call, s *State, stored *jsontext.Top, version bool) {
+	if c.Body == "" || stored.Text() == "" || c.Subresource != "" && c.Subresource != "status" || strings.HasPrefix(c.ContentType, "application/json-patch") {
 		return
 	}
 	x := d.of(s, c.Process)
@@ -155,7 +171,7 @@ func (d *Normalise) compare(c *Call, s *State, stored string, version bool) {
 		return
 	}
 	x.manager, x.kind, x.stack, x.row = c.Manager, c.kind(), cmp.Or(c.Stack, x.stack), c.Seq
-	leaves := d.differ.Within(c.Body, stored)
+	leaves := d.differ.WithinTop(c.Body, stored)
 	found := false
 	for i := range leaves {
 		if l := &leaves[i]; l.Kind == jsontext.Value && l.Before != "" && l.Before != "null" && sendable(l.Path, c.Subresource) {

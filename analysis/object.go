@@ -27,6 +27,7 @@ type State struct {
 	GoneAt int64
 
 	captured bool // the recorder's own watch has shown it
+	shared   bool // another object of that uid was seen later: one that two groups serve
 
 	namesake *State // the next of that namespace and name
 
@@ -35,6 +36,7 @@ type State struct {
 	authors rings[Author]
 	told    []*deliveries
 	lru     lruLinks
+	slots   []any // what detectors keep of it, by memory.place
 }
 
 // Family is the uid that the object shares with its owner or its children.

@@ -28,13 +28,13 @@ type ObservedGeneration struct {
 	// depends on the object, before one without counts as forgotten.
 	MinHandled int
 
-	objects map[*State]*generations
+	objects memory[generations]
 	acts    map[string]*familyActs // by uid of the family
 }
 
 // NewObservedGeneration is an ObservedGeneration with its thresholds set.
 func NewObservedGeneration() *ObservedGeneration {
-	return &ObservedGeneration{QuietFor: 30e9, QuietForRun: 3e9, LabelledFor: 5e9, MinHandled: 2, objects: map[*State]*generations{}, acts: map[string]*familyActs{}}
+	return &ObservedGeneration{QuietFor: 30e9, QuietForRun: 3e9, LabelledFor: 5e9, MinHandled: 2, acts: map[string]*familyActs{}}
 }
 
 // Name implements Detector.
@@ -56,6 +56,8 @@ type generations struct {
 	aheadSpec  int64
 	aheadValue int64
 }
+
+func (d *ObservedGeneration) memories() []placed { return []placed{&d.objects} }
 
 // generation is one state of the spec.
 type generation struct {
@@ -100,16 +102,16 @@ func (d *ObservedGeneration) Change(m *Model, c *Change) {
 	if s.Heartbeat || c.After == "" || c.Generation == 0 {
 		return
 	}
-	g := d.objects[s]
+	g := d.objects.of(s)
 	if g == nil && !strings.Contains(c.After, `"observedGeneration"`) {
 		if c.Created && d.wanted(s) {
-			d.objects[s] = &generations{list: []generation{{number: c.Generation, rv: c.RV, seq: c.Seq, ts: c.TS}}}
+			d.objects.keep(s, &generations{list: []generation{{number: c.Generation, rv: c.RV, seq: c.Seq, ts: c.TS}}})
 		}
 		return
 	}
 	if g == nil {
 		g = &generations{list: []generation{{number: c.Generation, rv: c.RV, seq: c.Seq, ts: c.TS}}}
-		d.objects[s] = g
+		d.objects.keep(s, g)
 	}
 	if c.Generation > c.PrevGen && c.PrevGen != 0 {
 		g.next(c)
@@ -194,20 +196,15 @@ func beside(c *Change) string {
 
 // Gone implements GoneDetector.
 func (d *ObservedGeneration) Gone(_ *Model, s *State) {
-	delete(d.objects, s)
+	d.objects.take(s)
 	delete(d.acts, s.UID)
 }
 
 // Findings implements Detector: one for each process, resource and kind of fault.
 func (d *ObservedGeneration) Findings(m *Model) ([]Finding, []Note) {
-	states := make([]*State, 0, len(d.objects))
-	for s := range d.objects {
-		states = append(states, s)
-	}
-	slices.SortFunc(states, func(a, b *State) int { return a.Object.compare(b.Object) })
 	groups := map[string]*Finding{}
-	for _, s := range states {
-		f, class, ok := d.judge(m, s, d.objects[s])
+	for _, s := range d.objects.sorted(m) {
+		f, class, ok := d.judge(m, s, d.objects.of(s))
 		if !ok {
 			continue
 		}

@@ -23,7 +23,7 @@ type OwnerReference struct {
 	// the writer may not know, and the collector is right to take the dependent away.
 	GoneFor int64
 
-	refs    map[*State][]ownerRef
+	refs    memory[[]ownerRef]
 	waiting map[string][]*refUse // by the uid of an owner that has not been seen
 	open    queue[*refUse]
 	groups  map[string]*badRefs
@@ -31,11 +31,13 @@ type OwnerReference struct {
 
 // NewOwnerReference is an OwnerReference with its thresholds set.
 func NewOwnerReference() *OwnerReference {
-	return &OwnerReference{GoneFor: 10e9, refs: map[*State][]ownerRef{}, waiting: map[string][]*refUse{}, groups: map[string]*badRefs{}}
+	return &OwnerReference{GoneFor: 10e9, waiting: map[string][]*refUse{}, groups: map[string]*badRefs{}}
 }
 
 // Name implements Detector.
 func (*OwnerReference) Name() string { return "owner-reference" }
+
+func (d *OwnerReference) memories() []placed { return []placed{&d.refs} }
 
 // maxWaiting bounds the references to owners that have not been seen.
 const maxWaiting = 1 << 13
@@ -93,18 +95,21 @@ func (d *OwnerReference) Change(m *Model, c *Change) {
 	if m.Simulated && c.Author.Process == nil {
 		return // what a world's outsiders wrote when they were recorded names the uids of then
 	}
-	if !strings.Contains(c.After, `"ownerReferences"`) {
-		if len(d.refs) > 0 {
-			delete(d.refs, s)
+	known := d.refs.of(s)
+	if !c.Created && !c.Touches("metadata.ownerReferences") {
+		if known != nil && !strings.Contains(c.After, `"ownerReferences"`) {
+			d.refs.keep(s, nil) // a version that was passed over took them
 		}
 		return
 	}
-	if !c.Created && !c.Touches("metadata.ownerReferences") {
-		return
+	var had []ownerRef
+	if known != nil {
+		had = *known
 	}
-	had := d.refs[s]
 	refs := ownerRefs(c.After)
-	d.refs[s] = refs
+	if known != nil || len(refs) > 0 {
+		d.refs.keep(s, &refs)
+	}
 	for _, ref := range refs {
 		if slices.Contains(had, ref) {
 			continue
@@ -175,7 +180,11 @@ func (d *OwnerReference) circle(m *Model, child, owner *State) bool {
 		if line[i] == child {
 			return true
 		}
-		for _, ref := range d.refs[line[i]] {
+		refs := d.refs.of(line[i])
+		if refs == nil {
+			continue
+		}
+		for _, ref := range *refs {
 			if s := m.ByUID(ref.uid); s != nil && !slices.Contains(line, s) {
 				line = append(line, s)
 			}
@@ -196,7 +205,7 @@ func (d *OwnerReference) holdsUp(use *refUse, owner *State) bool {
 }
 
 // Gone implements GoneDetector: what refers to nobody may have been taken away for that.
-func (d *OwnerReference) Gone(m *Model, s *State) { delete(d.refs, s) }
+func (d *OwnerReference) Gone(_ *Model, s *State) { d.refs.take(s) }
 
 func (d *OwnerReference) add(use *refUse, fault refFault, owner string) *badRefs {
 	a := use.author

@@ -229,6 +229,10 @@ func (b *bins) dispersion(from, to int64) float64 {
 	return max(1, sum/float64(bins-1)/mean)
 }
 
+func (k passKind) compare(l passKind) int {
+	return cmp.Or(cmp.Compare(k.process, l.process), cmp.Compare(k.controller, l.controller))
+}
+
 func (k callKind) compare(l callKind) int {
 	return cmp.Or(cmp.Compare(k.process, l.process), cmp.Compare(k.group, l.group), cmp.Compare(k.resource, l.resource), cmp.Compare(k.subresource, l.subresource), cmp.Compare(k.verb, l.verb))
 }

@@ -2,6 +2,7 @@ package analysis
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -26,7 +27,7 @@ type QueueWait struct {
 	MinTooMany int64
 
 	throttled map[string]*throttle
-	queues    map[string]*queued
+	queues    map[passKind]*queued
 	tooMany   map[*Process]int64
 }
 
@@ -34,7 +35,7 @@ type QueueWait struct {
 func NewQueueWait() *QueueWait {
 	return &QueueWait{
 		MinThrottled: 1e9, MinWait: 1e9, MinShare: 0.1, MinTooMany: 5,
-		throttled: map[string]*throttle{}, queues: map[string]*queued{}, tooMany: map[*Process]int64{},
+		throttled: map[string]*throttle{}, queues: map[passKind]*queued{}, tooMany: map[*Process]int64{},
 	}
 }
 
@@ -105,14 +106,13 @@ func (d *QueueWait) Pass(_ *Model, x *Pass) {
 	if x.Process == nil || x.Trigger.Seq == 0 {
 		return
 	}
-	key := x.Process.Name + "\x00" + x.Row.Controller
-	q := d.queues[key]
+	q := d.queues[passKind{x.Process.Name, x.Row.Controller}]
 	if q == nil {
 		if len(d.queues) >= maxQueues {
 			return
 		}
 		q = &queued{process: x.Process.Name, controller: strings.Clone(x.Row.Controller)}
-		d.queues[key] = q
+		d.queues[passKind{q.process, q.controller}] = q
 	}
 	wait := x.Row.Start - x.Trigger.TS
 	q.n++
@@ -138,8 +138,8 @@ func (d *QueueWait) Findings(m *Model) ([]Finding, []Note) {
 				process, seconds(int64(t.sum)), seconds(int64(t.longest)))})
 		}
 	}
-	for _, key := range sortedKeys(d.queues) {
-		q := d.queues[key]
+	for _, k := range slices.SortedFunc(maps.Keys(d.queues), passKind.compare) {
+		q := d.queues[k]
 		if _, low, _ := stats.Proportion(q.late, q.n); low < d.MinShare {
 			continue
 		}

@@ -42,7 +42,8 @@ type RetryStorm struct {
 	MinPassRate float64
 
 	keys     map[retryKey]*retries
-	names    map[Key][]*retries // by namespace and name
+	names    map[Key]*[]*retries // by namespace and name
+	named    memory[[]*retries]  // those of an object's name, none as an empty list
 	refusals map[refusalKey]*rejection
 }
 
@@ -50,12 +51,14 @@ type RetryStorm struct {
 func NewRetryStorm() *RetryStorm {
 	return &RetryStorm{
 		MinFailures: 10, MaxGrowth: 1.1, MaxInterval: 5e9, MinRefusals: 8, Sustained: 10e9, MinPasses: 50, MinPassRate: 5,
-		keys: map[retryKey]*retries{}, names: map[Key][]*retries{}, refusals: map[refusalKey]*rejection{},
+		keys: map[retryKey]*retries{}, names: map[Key]*[]*retries{}, refusals: map[refusalKey]*rejection{},
 	}
 }
 
 // Name implements Detector.
 func (*RetryStorm) Name() string { return "retry-storm" }
+
+func (d *RetryStorm) memories() []placed { return []placed{&d.named} }
 
 type retryKey struct{ process, controller, namespace, name string }
 
@@ -80,7 +83,7 @@ type retries struct {
 
 type moment struct{ seq, ts int64 }
 
-func (d *RetryStorm) of(process string, s *said) *retries {
+func (d *RetryStorm) of(m *Model, process string, s *said) *retries {
 	k := retryKey{process, s.controller, s.namespace, s.name}
 	r := d.keys[k]
 	if r == nil {
@@ -93,13 +96,19 @@ func (d *RetryStorm) of(process string, s *said) *retries {
 		}}
 		d.keys[retryKey{r.process, r.about.controller, r.about.namespace, r.about.name}] = r
 		n := Key{Namespace: r.about.namespace, Name: r.about.name}
-		d.names[n] = append(d.names[n], r)
+		if d.names[n] == nil {
+			d.names[n] = new([]*retries)
+			for x := range m.Named(n.Namespace, n.Name) {
+				d.named.keep(x, d.names[n])
+			}
+		}
+		*d.names[n] = append(*d.names[n], r)
 	}
 	return r
 }
 
 // Log implements LogDetector.
-func (d *RetryStorm) Log(_ *Model, l *traces.Log) {
+func (d *RetryStorm) Log(m *Model, l *traces.Log) {
 	if !strings.Contains(l.Fields, `"name"`) {
 		return
 	}
@@ -107,7 +116,7 @@ func (d *RetryStorm) Log(_ *Model, l *traces.Log) {
 	if s.name == "" || s.controller == "" {
 		return
 	}
-	r := d.of(l.Process, &s)
+	r := d.of(m, l.Process, &s)
 	if r == nil {
 		return
 	}
@@ -123,9 +132,9 @@ func (d *RetryStorm) Log(_ *Model, l *traces.Log) {
 }
 
 // Pass implements PassDetector.
-func (d *RetryStorm) Pass(_ *Model, x *Pass) {
+func (d *RetryStorm) Pass(m *Model, x *Pass) {
 	s := said{controller: x.Row.Controller, namespace: x.Row.Namespace, name: x.Row.Name}
-	r := d.of(x.Row.Process, &s)
+	r := d.of(m, x.Row.Process, &s)
 	if r == nil {
 		return
 	}
@@ -164,7 +173,7 @@ func (d *RetryStorm) Change(m *Model, c *Change) {
 }
 
 func (d *RetryStorm) changed(c *Change, s *State) {
-	for _, r := range d.names[Key{Namespace: s.Namespace, Name: s.Name}] {
+	for _, r := range d.about(s) {
 		r.spin.broken()
 		if c.Author.Process != nil && c.Author.Process.Name == r.process {
 			r.own.add(moment{c.Seq, c.TS})
@@ -173,6 +182,27 @@ func (d *RetryStorm) changed(c *Change, s *State) {
 		}
 	}
 }
+
+// about are the keys that are the object's name.
+func (d *RetryStorm) about(s *State) []*retries {
+	if list := d.named.of(s); list != nil {
+		return *list
+	}
+	list := d.names[Key{Namespace: s.Namespace, Name: s.Name}]
+	if list == nil {
+		if !s.Gone {
+			d.named.keep(s, &noRetries)
+		}
+		return nil
+	}
+	if !s.Gone {
+		d.named.keep(s, list)
+	}
+	return *list
+}
+
+// noRetries stands for an object whose name no key has yet.
+var noRetries []*retries
 
 // Call implements CallDetector.
 func (d *RetryStorm) Call(_ *Model, c *Call) {
@@ -319,16 +349,24 @@ func retried(m *Model, group []*retries) (objects []Object, total, n int64, perS
 // Gone implements GoneDetector.
 func (d *RetryStorm) Gone(m *Model, s *State) {
 	n := Key{Namespace: s.Namespace, Name: s.Name}
-	kept := d.names[n][:0]
-	for _, r := range d.names[n] {
+	d.named.take(s)
+	list := d.names[n]
+	if list == nil {
+		return
+	}
+	kept := (*list)[:0]
+	for _, r := range *list {
 		if o, _ := r.about.object(m); o.UID != s.UID || d.storms(m, r) || d.spins(r) {
 			kept = append(kept, r)
 			continue
 		}
 		delete(d.keys, retryKey{r.process, r.about.controller, r.about.namespace, r.about.name})
 	}
-	if d.names[n] = kept; len(kept) == 0 {
+	if *list = kept; len(kept) == 0 {
 		delete(d.names, n)
+		for x := range m.Named(n.Namespace, n.Name) {
+			d.named.keep(x, &noRetries)
+		}
 	}
 }
 

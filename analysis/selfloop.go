@@ -29,7 +29,7 @@ type SelfLoop struct {
 	// goes on to the end of the trace is reported whatever its length, for nothing says that it would end.
 	Sustained int64
 
-	objects  map[*State]*looper
+	objects  memory[looper]
 	families map[string]*family
 	ended    map[string][]*loop // by key, those whose chain or object is no more
 }
@@ -41,24 +41,27 @@ const maxEnded = 256
 func NewSelfLoop() *SelfLoop {
 	return &SelfLoop{
 		MinWrites: 10, MinOwnSpecWrites: 30, MaxWake: 2e9, Sustained: 10e9,
-		objects: map[*State]*looper{}, families: map[string]*family{}, ended: map[string][]*loop{},
+		families: map[string]*family{}, ended: map[string][]*loop{},
 	}
 }
 
 // Name implements Detector.
 func (*SelfLoop) Name() string { return "self-loop" }
 
+func (d *SelfLoop) memories() []placed { return []placed{&d.objects} }
+
 // looper is an object that a recorded process wrote.
 type looper struct {
-	family string // the uid that it is counted under
-	loops  map[*Process]*loop
+	key    string // the uid that it is counted under
+	family *family
+	loops  *perProcess[loop]
 }
 
 // family is what is known of the writes to an owner and what it owns.
 type family struct {
 	members int
 	foreign int64 // seq of the last version that somebody else wrote
-	writes  map[*Process]*rings[familyWrite]
+	writes  *perProcess[rings[familyWrite]]
 }
 
 type familyWrite struct {
@@ -104,41 +107,40 @@ func (d *SelfLoop) Call(_ *Model, c *Call) {
 		return
 	}
 	o, f := d.join(s)
-	l := o.loops[p]
-	if l == nil {
-		l = &loop{object: s.Object, process: p}
-		o.loops[p] = l
+	l, first := of(&o.loops, p)
+	if first {
+		l.object, l.process = s.Object, p
 	}
 	c.wake = f.wake(p, c, l.lastSeq, d.MaxWake)
 	l.lastSeq = c.Seq
-	if f.writes[p] == nil {
-		f.writes[p] = &rings[familyWrite]{}
-	}
-	f.writes[p].add(familyWrite{s, c.RV, c.Seq})
+	writes, _ := of(&f.writes, p)
+	writes.add(familyWrite{s, c.RV, c.Seq})
 }
 
 // join is the object's loops and its family, which it may only find once its owner is known.
 func (d *SelfLoop) join(s *State) (*looper, *family) {
-	o := d.objects[s]
+	o := d.objects.of(s)
 	if o == nil {
-		o = &looper{loops: map[*Process]*loop{}}
-		d.objects[s] = o
+		o = &looper{}
+		d.objects.keep(s, o)
 	}
-	if key := s.Family(); o.family != key {
+	if key := s.Family(); o.key != key || o.family == nil {
 		d.leave(o)
-		if d.families[key] == nil {
-			d.families[key] = &family{writes: map[*Process]*rings[familyWrite]{}}
+		f := d.families[key]
+		if f == nil {
+			f = &family{}
+			d.families[key] = f
 		}
-		o.family = key
-		d.families[key].members++
+		o.key, o.family = key, f
+		f.members++
 	}
-	return o, d.families[o.family]
+	return o, o.family
 }
 
 func (d *SelfLoop) leave(o *looper) {
-	if f := d.families[o.family]; f != nil {
+	if f := o.family; f != nil {
 		if f.members--; f.members <= 0 {
-			delete(d.families, o.family)
+			delete(d.families, o.key)
 		}
 	}
 }
@@ -146,19 +148,31 @@ func (d *SelfLoop) leave(o *looper) {
 // Change implements Detector. Versions settle in the order in which they were first seen, so all foreign ones that
 // came before are known by now.
 func (d *SelfLoop) Change(m *Model, c *Change) {
-	p, f := c.Author.Process, d.families[c.State.Family()]
+	p, o := c.Author.Process, d.objects.of(c.State)
+	f := d.familyOf(o, c.State)
 	if f == nil || c.State.Heartbeat {
 		return
 	}
-	for q := range f.writes {
+	for q := range f.writes.all {
 		if q != p || p == nil { // what one operator writes is foreign to another
 			f.foreign = max(f.foreign, c.Seq)
 			break
 		}
 	}
-	if o := d.objects[c.State]; o != nil && p != nil && o.loops[p] != nil && c.Author.Call != nil && c.Author.Call.RV == c.RV {
-		d.follow(m, c, f, o.loops[p])
+	if o == nil || p == nil || c.Author.Call == nil || c.Author.Call.RV != c.RV {
+		return
 	}
+	if l := o.loops.find(p); l != nil {
+		d.follow(m, c, f, l)
+	}
+}
+
+// familyOf is the family that an object is in now, which may be another than when it was last written.
+func (d *SelfLoop) familyOf(o *looper, s *State) *family {
+	if key := s.Family(); o == nil || o.key != key {
+		return d.families[key]
+	}
+	return o.family
 }
 
 // follow lengthens the chain by a write, or begins a new one.
@@ -200,7 +214,7 @@ func (d *SelfLoop) follow(m *Model, c *Change, f *family, l *loop) {
 // wake is the own write in the family, from the last one to this object on, whose event reached the process
 // before the call began and not long before: the newest, if there are several.
 func (f *family) wake(p *Process, call *Call, lastSeq, maxWake int64) wake {
-	ws := f.writes[p]
+	ws := f.writes.find(p)
 	if ws == nil || lastSeq == 0 {
 		return wake{}
 	}
@@ -264,16 +278,15 @@ func (l *loop) through() []Object {
 
 // Gone implements Detector.
 func (d *SelfLoop) Gone(m *Model, s *State) {
-	o := d.objects[s]
+	o := d.objects.take(s)
 	if o == nil {
 		return
 	}
 	for _, p := range m.nth {
-		if l := o.loops[p]; l != nil {
+		if l := o.loops.find(p); l != nil {
 			d.end(m, l, s.GoneAt)
 		}
 	}
-	delete(d.objects, s)
 	d.leave(o)
 }
 
@@ -303,8 +316,8 @@ func (d *SelfLoop) unbroken(m *Model, l *loop) bool {
 // Findings implements Detector: one finding for each process, resource and set of resources gone through.
 func (d *SelfLoop) Findings(m *Model) ([]Finding, []Note) {
 	groups := d.ended
-	for _, o := range d.objects {
-		for _, l := range o.loops {
+	for _, o := range d.objects.all(m) {
+		for _, l := range o.loops.all {
 			if d.counts(m, l) {
 				key := l.key()
 				groups[key] = append(groups[key], l)

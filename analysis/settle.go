@@ -65,7 +65,7 @@ func (m *Model) find(s *State, rv int64, h *traces.Head) *version {
 
 // end tells the detectors of a deletion that made no version of its own.
 func (m *Model) end(s *State, w *traces.WatchEvent) {
-	c := &Change{State: s, Before: s.Body, After: s.Body, RV: s.RV, PrevRV: s.RV, Generation: s.Generation, PrevGen: s.Generation, Seq: w.Seq, TS: w.TS, Deleted: true, model: m, before: s.top, after: s.top}
+	c := &Change{State: s, Before: s.Body, After: s.Body, RV: s.RV, PrevRV: s.RV, Generation: s.Generation, PrevGen: s.Generation, Seq: w.Seq, TS: w.TS, Deleted: true, model: m, before: &s.top, after: s.top}
 	for _, d := range m.on.changes {
 		d.Change(m, c)
 	}
@@ -98,11 +98,17 @@ func (m *Model) change(s *State, v *version) {
 	*c = Change{
 		State: s, Before: s.Body, After: v.body, RV: v.rv, PrevRV: s.RV, Generation: v.gen, PrevGen: s.Generation,
 		Seq: v.seq, TS: v.ts, Created: s.RV == 0, Deleted: v.deleted, model: m,
-		before: s.top, after: jsontext.Split(v.body),
+		before: &s.top,
 		Author: Author{RV: v.rv, Seq: v.seq, TS: v.ts, Manager: v.manager},
 	}
 	if v.call != nil {
 		c.Author.Call, c.Author.Process, c.Author.Manager, c.Author.Known = v.call, v.call.Process, v.call.Manager, ByRequest
+	}
+	if s.Heartbeat || c.Before == "" || c.After == "" {
+		c.after = jsontext.Split(c.After)
+	} else {
+		c.after, c.leaves = m.differ.Follow(c.before, c.After)
+		c.diffed, c.known = true, true
 	}
 	m.metadata(s, c)
 	m.kin.change(m, c)
@@ -114,7 +120,7 @@ func (m *Model) change(s *State, v *version) {
 	}
 	s.authors.add(c.Author)
 	s.RV, s.Generation = v.rv, v.gen
-	m.bodies.keep(s, c.after)
+	m.bodies.keep(s, &c.after)
 	if v.deleted {
 		s.GoneAt = v.ts
 		m.gone(s)

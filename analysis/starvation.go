@@ -120,8 +120,11 @@ func (d *Starvation) Event(_ *Model, e *Event) {
 		return
 	}
 	w := d.of(e.Process)
+	if w.passes {
+		return
+	}
 	before := w.seen[e.State]
-	if w.passes || e.Row.Generation <= before {
+	if e.Row.Generation <= before {
 		return
 	}
 	w.seen[e.State] = e.Row.Generation
@@ -159,7 +162,7 @@ func (d *Starvation) Log(m *Model, l *traces.Log) {
 // busy notes that the process is at work on an object.
 func (d *Starvation) busy(m *Model, w *worker, s *State, from, to, stack int64, verb string) {
 	family := s.Family()
-	root := m.ByUID(family)
+	root := m.root(s)
 	since, waits := w.waiting[s]
 	rootSince, rootWaits := w.waiting[root]
 	if family != w.hold.family || waits || rootWaits { // who takes up something new was free

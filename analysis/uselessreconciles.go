@@ -2,6 +2,7 @@ package analysis
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -21,9 +22,9 @@ type UselessReconciles struct {
 	MinEvents int64
 	MinShare  float64
 
-	passes  map[string]*effects   // by process and controller
-	events  map[string]*delivered // by process and resource
-	classes map[int64]class       // of the last versions
+	passes  map[passKind]*effects
+	events  map[resourceKind]*delivered
+	classes map[int64]class // of the last versions
 	order   queue[int64]
 	waiting map[int64][]*effects // passes whose trigger has not settled
 }
@@ -31,7 +32,7 @@ type UselessReconciles struct {
 // NewUselessReconciles is a UselessReconciles with its thresholds set.
 func NewUselessReconciles() *UselessReconciles {
 	return &UselessReconciles{
-		MinEvents: 30, MinShare: 0.3, passes: map[string]*effects{}, events: map[string]*delivered{}, classes: map[int64]class{}, waiting: map[int64][]*effects{},
+		MinEvents: 30, MinShare: 0.3, passes: map[passKind]*effects{}, events: map[resourceKind]*delivered{}, classes: map[int64]class{}, waiting: map[int64][]*effects{},
 	}
 }
 
@@ -92,7 +93,7 @@ func (d *UselessReconciles) Change(m *Model, c *Change) {
 		if !p.Watches || c.State.Newest(p) == 0 {
 			continue
 		}
-		key := p.Name + "\x00" + c.State.Group + "\x00" + c.State.Resource
+		key := resourceKind{p.Name, c.State.Group, c.State.Resource}
 		x := d.events[key]
 		if x == nil {
 			x = &delivered{process: p.Name, resource: resourceName(c.State.Group, c.State.Resource)}
@@ -136,11 +137,10 @@ func (d *UselessReconciles) Pass(_ *Model, x *Pass) {
 	if x.Process == nil {
 		return
 	}
-	key := x.Process.Name + "\x00" + x.Row.Controller
-	e := d.passes[key]
+	e := d.passes[passKind{x.Process.Name, x.Row.Controller}]
 	if e == nil {
 		e = &effects{process: x.Process.Name, controller: strings.Clone(x.Row.Controller)}
-		d.passes[key] = e
+		d.passes[passKind{e.process, e.controller}] = e
 	}
 	e.n++
 	if x.Row.Outcome != "success" || x.Writes > x.Empty || x.Row.RequeueAfter != 0 {
@@ -162,8 +162,8 @@ func (d *UselessReconciles) Pass(_ *Model, x *Pass) {
 func (d *UselessReconciles) Findings(*Model) ([]Finding, []Note) {
 	var notes []Note
 	counted := map[string]bool{}
-	for _, key := range sortedKeys(d.passes) {
-		e := d.passes[key]
+	for _, k := range slices.SortedFunc(maps.Keys(d.passes), passKind.compare) {
+		e := d.passes[k]
 		counted[e.process] = true
 		if _, low, _ := stats.Proportion(e.useless, e.n); e.n < d.MinEvents || low < d.MinShare {
 			continue
@@ -172,8 +172,8 @@ func (d *UselessReconciles) Findings(*Model) ([]Finding, []Note) {
 			"%s of %d reconciles of %s in %s changed nothing; GenerationChangedPredicate would have saved %s of all, with labels and annotations let through %s",
 			percent(e.useless, e.n), e.n, e.controller, e.process, percent(e.generation, e.n), percent(e.orMetadata, e.n))})
 	}
-	for _, key := range sortedKeys(d.events) {
-		x := d.events[key]
+	for _, k := range slices.SortedFunc(maps.Keys(d.events), resourceKind.compare) {
+		x := d.events[k]
 		if _, low, _ := stats.Proportion(x.sameSpec, x.n); counted[x.process] || x.n < d.MinEvents || low < d.MinShare {
 			continue
 		}

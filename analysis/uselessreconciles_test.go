@@ -70,7 +70,7 @@ func TestUselessReconcilesWaitWithinBounds(t *testing.T) {
 			if n := len(d.waiting[5]); n != x.want {
 				t.Errorf("%d passes wait, want %d", n, x.want)
 			}
-			if e := d.passes["op\x00site"]; e.n != 10*maxUnsettled || e.useless != e.n {
+			if e := d.passes[passKind{"op", "site"}]; e.n != 10*maxUnsettled || e.useless != e.n {
 				t.Errorf("%d of %d passes are useless", e.useless, e.n)
 			}
 		})
