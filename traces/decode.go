@@ -13,16 +13,14 @@ import (
 // selection is what a read wants of a row group.
 type selection struct {
 	columns        []string // nil means all
+	omit           []string // none of these
 	fromSeq, toSeq int64
 	fromTS, toTS   int64
 }
 
 func (s *selection) column(name string) bool {
-	if s.columns == nil {
-		return true
-	}
 	top, _, _ := strings.Cut(name, ".")
-	return slices.Contains(s.columns, top)
+	return (s.columns == nil || slices.Contains(s.columns, top)) && !slices.Contains(s.omit, top)
 }
 
 func (s *selection) row(seq, ts int64) bool {
@@ -32,10 +30,7 @@ func (s *selection) row(seq, ts int64) bool {
 // decode reads the rows of a row group that sel wants, in the order of the file. It reads column by
 // column: a projection reads nothing of the others, and a text of a dictionary is made once.
 func (s *spec[T, P]) decode(g parquet.RowGroup, sel *selection) ([]Record, error) {
-	rows := make([]*T, g.NumRows())
-	for i := range rows {
-		rows[i] = new(T)
-	}
+	rows := newRows[T](int(g.NumRows()))
 	// seq and ts first: they decide which rows are wanted, and texts of others are never made.
 	for _, c := range s.columns {
 		if c.name == columnSeq || c.name == columnTS {
@@ -64,6 +59,22 @@ func (s *spec[T, P]) decode(g parquet.RowGroup, sel *selection) ([]Record, error
 		}
 	}
 	return kept, nil
+}
+
+// together is how many rows are made at a time: who keeps one of them keeps as many.
+const together = 16
+
+// newRows makes n rows.
+func newRows[T any](n int) []*T {
+	rows := make([]*T, n)
+	var some []T
+	for i := range rows {
+		if len(some) == 0 {
+			some = make([]T, min(together, n-i))
+		}
+		rows[i], some = &some[0], some[1:]
+	}
+	return rows
 }
 
 // readColumn fills one column of rows; rows that are nil are passed over. A column that the file lacks
@@ -118,6 +129,7 @@ type columnReader[T any] struct {
 	item  int  // elements of the row's list so far
 	dict  parquet.Dictionary
 	texts []string // of dict, made when first met
+	empty int32    // the place of "" in dict, -1 before it is met
 }
 
 func (r *columnReader[T]) page(p parquet.Page) error {
@@ -139,10 +151,11 @@ func (r *columnReader[T]) page(p parquet.Page) error {
 		bytes, offsets := data.ByteArray()
 		last := "" // as several watches are told of one version, whose rows lie side by side
 		for i, row := range rows {
-			if row == nil {
+			text := bytes[offsets[i]:offsets[i+1]]
+			if row == nil || len(text) == 0 {
 				continue
 			}
-			if text := bytes[offsets[i]:offsets[i+1]]; string(text) != last {
+			if string(text) != last {
 				last = string(text)
 			}
 			*r.at(row, 0).(*string) = last
@@ -159,10 +172,12 @@ func (r *columnReader[T]) page(p parquet.Page) error {
 	return nil
 }
 
-func set[T, V any](at func(*T, int) any, rows []*T, values []V) {
+// set puts values into rows, which are zero as they were made.
+func set[T any, V comparable](at func(*T, int) any, rows []*T, values []V) {
+	var zero V
 	for i, row := range rows {
-		if row != nil {
-			*at(row, 0).(*V) = values[i]
+		if v := values[i]; row != nil && v != zero {
+			*at(row, 0).(*V) = v
 		}
 	}
 }
@@ -173,16 +188,19 @@ func (r *columnReader[T]) indexed(d parquet.Dictionary, p parquet.Page, rows []*
 		return r.assign(p, rows)
 	}
 	if r.dict != d {
-		r.dict, r.texts = d, make([]string, d.Len())
+		r.dict, r.texts, r.empty = d, make([]string, d.Len()), -1
 	}
 	data := p.Data()
 	for i, index := range data.Int32()[:len(rows)] {
-		if rows[i] == nil {
+		if rows[i] == nil || index == r.empty {
 			continue
 		}
 		t := &r.texts[index]
 		if *t == "" {
-			*t = string(d.Index(index).ByteArray())
+			if *t = string(d.Index(index).ByteArray()); *t == "" {
+				r.empty = index
+				continue
+			}
 		}
 		*r.at(rows[i], 0).(*string) = *t
 	}

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"container/heap"
 	"context"
+	"math"
 	"slices"
 )
 
@@ -24,9 +25,8 @@ type merge struct {
 type run struct {
 	g    *group
 	rows []Record
+	seq  int64 // of the first
 }
-
-func (r *run) seq() int64 { return r.rows[0].Header().Seq }
 
 func newMerge(ctx context.Context, t *Trace, r *Range) *merge {
 	m := &merge{ctx: ctx, trace: t, sel: r.selection(), users: map[*openFile]int{}}
@@ -47,7 +47,8 @@ func (m *merge) next() (Record, error) {
 	}
 	if m.last != nil {
 		if len(m.last.rows) > 0 {
-			heap.Fix(&m.runs, 0)
+			m.last.seq = m.last.rows[0].Header().Seq
+			m.runs.sink()
 		} else {
 			heap.Pop(&m.runs)
 			m.release(m.last.g.file)
@@ -78,7 +79,7 @@ func (m *merge) fill() error {
 			if err := m.openFile(f); err != nil {
 				return err
 			}
-		case len(m.groups) > 0 && (len(m.runs) == 0 || m.runs[0].seq() >= m.groups[0].firstSeq):
+		case len(m.groups) > 0 && (len(m.runs) == 0 || m.runs[0].seq >= m.groups[0].firstSeq):
 			g := m.groups[0]
 			m.groups = m.groups[1:]
 			if err := m.decode(g); err != nil {
@@ -92,7 +93,7 @@ func (m *merge) fill() error {
 
 // before says that something at hand comes before seq.
 func (m *merge) before(seq int64) bool {
-	return len(m.runs) > 0 && m.runs[0].seq() < seq || len(m.groups) > 0 && m.groups[0].firstSeq < seq
+	return len(m.runs) > 0 && m.runs[0].seq < seq || len(m.groups) > 0 && m.groups[0].firstSeq < seq
 }
 
 func (m *merge) openFile(f File) error {
@@ -122,7 +123,7 @@ func (m *merge) decode(g *group) error {
 		return nil
 	}
 	inOrder(rows)
-	heap.Push(&m.runs, &run{g: g, rows: rows})
+	heap.Push(&m.runs, &run{g: g, rows: rows, seq: rows[0].Header().Seq})
 	return nil
 }
 
@@ -134,17 +135,44 @@ func inOrder(rows []Record) {
 	}
 	places := make([]place, len(rows))
 	sorted := true
+	first, last := int64(math.MaxInt64), int64(math.MinInt64)
 	for i, r := range rows {
-		places[i] = place{r.Header().Seq, r} // looked up once: a comparison then follows no pointer
-		sorted = sorted && (i == 0 || places[i-1].seq <= places[i].seq)
+		seq := r.Header().Seq
+		places[i] = place{seq, r} // looked up once: a comparison then follows no pointer
+		sorted = sorted && seq >= last
+		first, last = min(first, seq), max(last, seq)
 	}
-	if sorted {
+	if sorted || spread(rows, first, last) {
 		return
 	}
 	slices.SortStableFunc(places, func(a, b place) int { return cmp.Compare(a.seq, b.seq) })
 	for i, p := range places {
 		rows[i] = p.row
 	}
+}
+
+// spread sorts rows whose seqs lie near each other, as a writer's do, by putting each in its place; false where they
+// don't, or where two have one seq.
+func spread(rows []Record, first, last int64) bool {
+	if last-first < 0 || last-first >= 16*int64(len(rows)) {
+		return false
+	}
+	places := make([]Record, last-first+1)
+	for _, r := range rows {
+		p := &places[r.Header().Seq-first]
+		if *p != nil {
+			return false
+		}
+		*p = r
+	}
+	n := 0
+	for _, r := range places {
+		if r != nil {
+			rows[n] = r
+			n++
+		}
+	}
+	return true
 }
 
 // release lets go of a file for one of its groups.
@@ -161,11 +189,30 @@ func (m *merge) close() {
 	}
 }
 
+// sink is heap.Fix for the first, which each row calls.
+func (r runs) sink() {
+	first, i := r[0], 0
+	for {
+		least := 2*i + 1
+		if least >= len(r) {
+			break
+		}
+		if next := least + 1; next < len(r) && r[next].seq < r[least].seq {
+			least = next
+		}
+		if r[least].seq >= first.seq {
+			break
+		}
+		r[i], i = r[least], least
+	}
+	r[i] = first
+}
+
 // runs is a heap by the seq of the first row.
 type runs []*run
 
 func (r runs) Len() int           { return len(r) }
-func (r runs) Less(i, j int) bool { return r[i].seq() < r[j].seq() }
+func (r runs) Less(i, j int) bool { return r[i].seq < r[j].seq }
 func (r runs) Swap(i, j int)      { r[i], r[j] = r[j], r[i] }
 func (r *runs) Push(x any)        { *r = append(*r, x.(*run)) }
 func (r *runs) Pop() any {

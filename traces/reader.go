@@ -6,6 +6,7 @@ import (
 	"iter"
 	"math"
 	"os"
+	"slices"
 	"sync"
 )
 
@@ -63,10 +64,11 @@ type Range struct {
 	FromSeq, ToSeq int64    // inclusive; ToSeq 0 means to the end
 	FromTS, ToTS   int64    // nanoseconds, inclusive; ToTS 0 means to the end
 	Columns        []string // nil means all; others are left zero. seq and ts always come
+	Omit           []string // of those, columns that are left zero all the same
 }
 
 func (r *Range) selection() *selection {
-	s := &selection{columns: r.Columns, fromSeq: r.FromSeq, toSeq: r.ToSeq, fromTS: r.FromTS, toTS: r.ToTS}
+	s := &selection{columns: r.Columns, omit: r.Omit, fromSeq: r.FromSeq, toSeq: r.ToSeq, fromTS: r.FromTS, toTS: r.ToTS}
 	if s.toSeq == 0 {
 		s.toSeq = math.MaxInt64
 	}
@@ -89,7 +91,7 @@ func (t *Trace) Records(ctx context.Context, r Range) iter.Seq2[Record, error] {
 				return
 			}
 		}
-		for _, column := range r.Columns {
+		for _, column := range slices.Concat(r.Columns, r.Omit) {
 			if !columnExists(r.Tables, column) {
 				yield(nil, fmt.Errorf("traces: no column %q", column))
 				return
