@@ -229,3 +229,53 @@ func TestCSV(t *testing.T) {
 		}
 	}
 }
+
+// Of a recording that comes with the programs each form has as many rows as its tables.
+func TestCountsAreTheTables(t *testing.T) {
+	tr, err := traces.Open("../../../traces/cases/statusloop.optrace")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = tr.Close() }()
+	want := map[traces.Table]int64{}
+	for _, f := range tr.Manifest().Files {
+		want[f.Table] += f.Rows
+	}
+	if want[traces.TableWatch] == 0 || want[traces.TableRequests] == 0 || want[traces.TableLogs] == 0 {
+		t.Fatalf("the recording has %v", want)
+	}
+
+	var b bytes.Buffer
+	if _, err := export.Perfetto(t.Context(), tr, &b); err != nil {
+		t.Fatal(err)
+	}
+	var file struct{ TraceEvents []struct{ Cat, Ph string } }
+	if err := json.Unmarshal(b.Bytes(), &file); err != nil {
+		t.Fatal(err)
+	}
+	drawn := map[string]int64{}
+	for _, e := range file.TraceEvents {
+		if e.Ph == "X" {
+			drawn[e.Cat]++
+		}
+	}
+	if drawn["watch"] != want[traces.TableWatch] || drawn["request"] != want[traces.TableRequests] {
+		t.Errorf("Perfetto has %v of %v", drawn, want)
+	}
+
+	dir := t.TempDir()
+	if _, err := export.CSV(t.Context(), tr, dir); err != nil {
+		t.Fatal(err)
+	}
+	for table, n := range want {
+		f, err := os.Open(filepath.Join(dir, string(table)+".csv"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		rows, err := csv.NewReader(f).ReadAll()
+		_ = f.Close()
+		if err != nil || int64(len(rows)) != n+1 {
+			t.Errorf("%s.csv has %d rows and a header, %v; the table has %d", table, len(rows)-1, err, n)
+		}
+	}
+}
