@@ -196,7 +196,7 @@ func TestAccuracy(t *testing.T) {
 	all := corpus(t)
 	plain, noisy := newScore(), newScore()
 	confusion := map[string]map[string]int{}
-	delays := map[string][]float64{}
+	delays, told := map[string][]float64{}, map[string][]float64{}
 	for i := range all {
 		l := &all[i]
 		r := analyzed(t, l, l.rows)
@@ -204,9 +204,11 @@ func TestAccuracy(t *testing.T) {
 			t.Errorf("%s: %s", l.name, p)
 		}
 		for _, w := range l.want {
-			if d, ok := timeToDetection(t, l, w, r); ok {
-				delays[w.Detector] = append(delays[w.Detector], d)
+			d, said, ok := timeToDetection(t, l, w, r)
+			if !ok {
+				continue
 			}
+			delays[w.Detector], told[w.Detector] = append(delays[w.Detector], d), append(told[w.Detector], said)
 		}
 		var wrong []string
 		for seed := range uint64(variants) {
@@ -220,7 +222,7 @@ func TestAccuracy(t *testing.T) {
 			t.Logf("%s, and %d more like it", wrong[0], len(wrong)-1)
 		}
 	}
-	t.Log(table(plain, noisy, delays))
+	t.Log(table(plain, noisy, delays, told))
 	t.Log(matrix(confusion))
 	if p, r := plain.totals(); p < 1 || r < 1 {
 		t.Errorf("precision %.3f, recall %.3f over the traces as they are, want 1", p, r)
@@ -287,23 +289,43 @@ func dropped(rows []traces.Record, seed uint64) (out []traces.Record, losses []t
 	return out, losses
 }
 
-// timeToDetection is for how long the fault must have gone on, in seconds, for the trace that ends there to show it.
-func timeToDetection(t *testing.T, l *labelled, w label, r *Result) (float64, bool) {
+// timeToDetection is for how long the fault must have gone on, in seconds, for the trace that ends there to show it. said
+// is what the finding itself states, which must be right to a second or a fourth: a trace that ends so much earlier
+// doesn't have it, and one that ends so much later does.
+func timeToDetection(t *testing.T, l *labelled, w label, r *Result) (shown, said float64, ok bool) {
 	i := slices.IndexFunc(r.Findings, w.is)
 	if i < 0 {
-		return 0, false
+		return 0, 0, false
+	}
+	w.Object = "" // of many objects of one finding, whichever shows it first
+	shows := func(rows int) bool {
+		return slices.ContainsFunc(analyzed(t, l, l.rows[:rows]).Findings, w.is)
 	}
 	low, high := 0, len(l.rows) // the first prefix that shows it, taking it that longer ones do
 	for low < high {
-		mid := (low + high) / 2
-		if slices.ContainsFunc(analyzed(t, l, l.rows[:mid]).Findings, w.is) {
+		if mid := (low + high) / 2; shows(mid) {
 			high = mid
 		} else {
 			low = mid + 1
 		}
 	}
-	end := l.rows[low-1].Header().TS
-	return max(0, float64(end-r.Findings[i].First.UnixNano())/1e9), true
+	first := r.Findings[i].First.UnixNano()
+	said = r.Findings[i].DetectedAfterSeconds
+	slack := max(1, 0.25*said)
+	before := func(seconds float64) int { // how many rows came by then
+		n := 0
+		for n < len(l.rows) && l.rows[n].Header().TS < first+int64(seconds*1e9) {
+			n++
+		}
+		return n
+	}
+	if n := before(said - slack); said > slack && shows(n) {
+		t.Errorf("%s: %s says that it could be told after %.2f s, and a trace that ends %.2f s earlier has it", l.name, w.Detector, said, slack)
+	}
+	if n := max(before(said+slack), min(before(said)+1, len(l.rows))); !shows(n) {
+		t.Errorf("%s: %s says that it could be told after %.2f s, and a trace that ends %.2f s later doesn't have it", l.name, w.Detector, said, slack)
+	}
+	return max(0, float64(l.rows[low-1].Header().TS-first)/1e9), said, true
 }
 
 // confuse counts which detectors spoke of traces that are labelled with what.
@@ -337,23 +359,27 @@ func confuse(table map[string]map[string]int, l *labelled, r *Result) {
 	}
 }
 
-func table(plain, noisy *score, delays map[string][]float64) string {
+func table(plain, noisy *score, delays, told map[string][]float64) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "\n%-20s  %29s  %29s  %s\n", "", "as they are", fmt.Sprintf("%d variants of each", variants), "median time")
-	fmt.Fprintf(&b, "%-20s  %5s %7s %7s %7s  %5s %7s %7s %7s  %s\n", "DETECTOR", "FAULTS", "FOUND", "WRONG", "", "FAULTS", "RECALL", "WRONG", "PRECIS.", "TO DETECTION")
+	fmt.Fprintf(&b, "\n%-20s  %29s  %29s  %s\n", "", "as they are", fmt.Sprintf("%d variants of each", variants), "median time to detection")
+	fmt.Fprintf(&b, "%-20s  %5s %7s %7s %7s  %5s %7s %7s %7s  %10s %10s\n", "DETECTOR", "FAULTS", "FOUND", "WRONG", "", "FAULTS", "RECALL", "WRONG", "PRECIS.", "MEASURED", "STATED")
 	for _, d := range Names() {
-		delay := ""
-		if list := delays[d]; len(list) > 0 {
-			slices.Sort(list)
-			delay = time.Duration(list[len(list)/2] * 1e9).Round(10 * time.Millisecond).String()
-		}
-		fmt.Fprintf(&b, "%-20s  %5d %7d %7d %7s  %6d %6.1f%% %7d %6.1f%%  %s\n", d, plain.hit[d]+plain.missed[d], plain.hit[d], plain.wrong[d], "",
-			noisy.hit[d]+noisy.missed[d], 100*noisy.recall(d), noisy.wrong[d], 100*noisy.precision(d), delay)
+		fmt.Fprintf(&b, "%-20s  %5d %7d %7d %7s  %6d %6.1f%% %7d %6.1f%%  %10s %10s\n", d, plain.hit[d]+plain.missed[d], plain.hit[d], plain.wrong[d], "",
+			noisy.hit[d]+noisy.missed[d], 100*noisy.recall(d), noisy.wrong[d], 100*noisy.precision(d), middle(delays[d]), middle(told[d]))
 	}
 	p, r := plain.totals()
 	np, nr := noisy.totals()
 	fmt.Fprintf(&b, "all: precision %.1f %%, recall %.1f %% as they are; precision %.1f %%, recall %.1f %% over the variants", 100*p, 100*r, 100*np, 100*nr)
 	return b.String()
+}
+
+// middle is the median of a list of seconds, "" of none.
+func middle(list []float64) string {
+	if len(list) == 0 {
+		return ""
+	}
+	slices.Sort(list)
+	return time.Duration(list[len(list)/2] * 1e9).Round(10 * time.Millisecond).String()
 }
 
 // matrix is the confusion table: which detectors spoke of the variants of traces with a label, and of how many.

@@ -193,7 +193,7 @@ func (d *Amplification) finding(p *Process, x *cost, ratio float64) Finding {
 	}
 	lasted := float64(x.last-x.first) / 1e9
 	f := Finding{
-		Severity: Warning, Certainty: Sure, Process: p.Name, Manager: x.manager, Stack: x.stack, First: at(x.first), Last: at(x.last), Evidence: x.places.evidence(),
+		Severity: Warning, Certainty: Sure, Process: p.Name, Manager: x.manager, Stack: x.stack, First: at(x.first), Last: at(x.last), Evidence: x.places.evidence(), told: x.first + int64(float64(x.last-x.first)*float64(d.MinWrites)/float64(max(x.writes, d.MinWrites))),
 		Statistics: []Statistic{
 			{Name: "versions for each change", Value: ratio, Unit: "versions", N: x.writes, Confidence: confidence, Method: methodRate},
 			rate("versions", x.writes, lasted),
@@ -237,7 +237,7 @@ func (d *Amplification) events() []Finding {
 			list = append(list, scored{x.about, float64(x.n)})
 		}
 		f := Finding{
-			Severity: Warning, Certainty: Sure, Process: e.process, Stack: e.stack, First: at(e.first), Last: at(e.last), Evidence: e.places.evidence(),
+			Severity: Warning, Certainty: Sure, Process: e.process, Stack: e.stack, First: at(e.first), Last: at(e.last), Evidence: e.places.evidence(), told: e.places.nth(d.MinEvents),
 			Statistics: []Statistic{rate("Events", e.n-1, float64(e.last-e.first)/1e9)},
 			Effect:     Effect{Value: float64(n), Unit: "Events", Weight: float64(n) / float64(d.MinEvents)},
 		}

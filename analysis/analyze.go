@@ -1,6 +1,7 @@
 package analysis
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -186,6 +187,8 @@ func (r *Result) conclude(m *Model, detectors []Detector, name string, o Options
 		for i := range findings {
 			f := &findings[i]
 			f.Detector, f.Reproduce = d.Name(), reproduce
+			told := cmp.Or(f.told, f.Last.UnixNano())
+			f.DetectedAfterSeconds = max(0, float64(min(told, m.LastTS)-f.First.UnixNano())/1e9)
 			if own := causal.Own(m.Stack(f.Stack)); own != nil {
 				f.locate(causal.Line(own))
 			}

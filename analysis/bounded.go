@@ -177,6 +177,29 @@ func (o *overTime) add(ts int64) {
 	o.used = max(o.used, int(i)+1)
 }
 
+// nth is the time of the n-th place, counted from 1: of later ones than are remembered, about.
+func (p *places) nth(n int64) int64 {
+	switch k := int64(len(p.begun)); {
+	case k == 0:
+		return 0
+	case n <= k:
+		return p.begun[max(n, 1)-1]
+	case len(p.last) == 0 || n >= p.total:
+		return max(p.begun[k-1], p.end())
+	default: // as if the rest had come evenly
+		from, to := p.begun[k-1], p.end()
+		return from + int64(float64(to-from)*float64(n-k)/float64(p.total-k))
+	}
+}
+
+// end is the time of the last place.
+func (p *places) end() int64 {
+	if n := len(p.last); n > 0 {
+		return p.last[n-1].ts
+	}
+	return p.begun[len(p.begun)-1]
+}
+
 func (p *places) evidence() Evidence {
 	e := Evidence{Total: p.total}
 	if p.over != nil {

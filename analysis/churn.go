@@ -267,7 +267,10 @@ func (d *Churn) finding(list []*churned, k emptiness) Finding {
 	for _, x := range list {
 		first, last = min(first, x.kinds[k].first), max(last, x.kinds[k].last)
 	}
-	f.First, f.Last = at(first), at(last)
+	f.First, f.Last, f.told = at(first), at(last), e.places.nth(d.MinWrites)
+	if k == noOp || k == onlyTimes {
+		f.told = max(f.told, e.first+d.Sustained)
+	}
 	f.Statistics = []Statistic{
 		proportion("empty writes", empty, writes),
 		rate("empty writes to the worst object", e.n-1, float64(e.last-e.first)/1e9),

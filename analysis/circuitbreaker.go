@@ -147,7 +147,7 @@ func (d *CircuitBreaker) finding(m *Model, list []*breaker) Finding {
 	end := m.End(m.process(b.process))
 	open := float64(end-b.since) / 1e9
 	f := Finding{
-		Severity: Error, Certainty: Likely, Process: b.process, First: at(b.since), Last: at(b.last), Evidence: b.places.evidence(), absent: absence{table: traces.TableLogs, from: b.since, to: end},
+		Severity: Error, Certainty: Likely, Process: b.process, First: at(b.since), Last: at(b.last), Evidence: b.places.evidence(), told: max(b.since+d.MinOpen, b.places.nth(d.MinLines)), absent: absence{table: traces.TableLogs, from: b.since, to: end},
 		Statistics: []Statistic{
 			{Name: "open", Value: open, Unit: "s", Low: open, High: open, Unbounded: true, N: 1, Method: "time from the first line that says so to the end, a lower bound"},
 			median("said again after", "s", b.period.sample, b.period.n),

@@ -236,7 +236,7 @@ func (t *contention) stuck(streak int64) []scored {
 func (d *ConflictStorm) finding(t *contention, stuck []scored) Finding {
 	f := Finding{
 		Severity: Warning, Certainty: Sure, Process: t.process.Name, Manager: t.manager, Stack: t.stack,
-		Evidence: t.evidence.evidence(), First: at(t.first), Last: at(t.last),
+		Evidence: t.evidence.evidence(), First: at(t.first), Last: at(t.last), told: t.evidence.nth(d.MinConflicts),
 		Statistics: []Statistic{
 			proportion("refused", t.refused, t.tries),
 			proportion("against own writes", t.self, t.refused),

@@ -197,7 +197,7 @@ func (d *CrashGap) finding(m *Model, p *Process, s *State, x cut, made *dependen
 	left := float64(m.End(p)-x.backTS) / 1e9
 	f := Finding{
 		Severity: Error, Certainty: Likely, Process: p.Name, Manager: made.manager, Stack: x.call.Stack, Row: x.call.Seq,
-		Objects: []Object{s.Object, made.state.Object}, Total: 2, Evidence: e.evidence(), First: at(made.ts), Last: at(m.End(p)), absent: noEvents(made.ts, m.End(p)),
+		Objects: []Object{s.Object, made.state.Object}, Total: 2, Evidence: e.evidence(), First: at(made.ts), Last: at(m.End(p)), told: x.backTS + d.MinLeft, absent: noEvents(made.ts, m.End(p)),
 		Statistics: []Statistic{
 			{Name: "left for", Value: left, Unit: "s", Low: left, High: left, N: 1, Unbounded: true, Method: "time from the process's return to the end, a lower bound (right-censored)"},
 			proportion("others that have all", int64(complete), int64(complete)),

@@ -293,7 +293,7 @@ func (d *Fight) finding(list []*contest) Finding {
 		turns += y.turns
 		first, last = min(first, y.first), max(last, y.lastTS)
 	}
-	f.First, f.Last = at(first), at(last)
+	f.First, f.Last, f.told = at(first), at(last), x.places.nth(2*d.MinReturns)
 	f.Objects, f.Total = worstOf(byObject)
 	f.Effect = Effect{Value: float64(turns), Unit: "turns", Weight: float64(turns) / float64(2*d.MinReturns)}
 	f.What = fmt.Sprintf("%s and %s take turns at %s of %s%s: %s, %s, %s in %s", a.name(), b.name(), x.path, x.object, others(f.Total),

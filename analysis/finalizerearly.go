@@ -206,7 +206,7 @@ func (d *FinalizerEarly) earlyFinding(m *Model, g *early) Finding {
 	left := float64(m.End(g.process)-g.call.TS) / 1e9
 	f := Finding{
 		Severity: Error, Certainty: Likely, Process: g.process.Name, Manager: g.call.Manager, Stack: g.call.Stack, Row: g.call.Seq, Field: "metadata.finalizers",
-		First: at(g.first), Last: at(g.last), Evidence: g.places.evidence(), absent: noEvents(g.left.ts, g.last),
+		First: at(g.first), Last: at(g.last), Evidence: g.places.evidence(), told: g.call.TS + d.MinLeft, absent: noEvents(g.left.ts, g.last),
 		Statistics: []Statistic{{Name: "left for", Value: left, Unit: "s", Low: left, High: left, N: int64(len(g.objects)), Unbounded: true, Method: "time from the removal of the finalizer to the end, a lower bound (right-censored)"}},
 		Effect:     Effect{Value: float64(len(g.objects)), Unit: "objects left", Weight: float64(len(g.objects))},
 	}
@@ -233,7 +233,7 @@ func (g *lateFinalizer) finding() Finding {
 	c := g.call
 	f := Finding{
 		Severity: Warning, Certainty: Likely, Process: g.process.Name, Manager: c.Manager, Stack: c.Stack, Row: c.Seq, Field: "metadata.finalizers",
-		First: at(g.first), Last: at(g.last), Evidence: g.places.evidence(),
+		First: at(g.first), Last: at(g.last), Evidence: g.places.evidence(), told: g.places.nth(2),
 		Statistics: []Statistic{{Name: "unprotected for", Value: float64(c.TS-g.made.ts) / 1e9, Unit: "s", Low: float64(c.TS-g.made.ts) / 1e9, High: float64(c.TS-g.made.ts) / 1e9, N: int64(len(g.objects)), Method: "time from the first thing made to the finalizer"}},
 		Effect:     Effect{Value: float64(len(g.objects)), Unit: "objects unprotected", Weight: 1},
 	}

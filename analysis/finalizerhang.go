@@ -377,7 +377,7 @@ func (d *FinalizerHang) finding(m *Model, list []hung, resource string, open []s
 	}
 	f := Finding{
 		Severity: Error, Certainty: Sure, Field: "metadata.finalizers", Evidence: h.evidence.evidence(),
-		First: at(h.since), Last: at(h.moved + h.age), absent: noEvents(h.since, h.moved+h.age),
+		First: at(h.since), Last: at(h.moved + h.age), told: h.moved + d.limit(m, resource), absent: noEvents(h.since, h.moved+h.age),
 		Effect: Effect{Value: float64(h.age) / 1e9, Unit: "s without a move", Weight: float64(h.age) / float64(max(1, d.limit(m, resource)))},
 	}
 	if h.owner != nil {

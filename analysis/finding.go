@@ -203,10 +203,14 @@ type Finding struct {
 	Evidence   Evidence        `json:"evidence"`
 	First      time.Time       `json:"first"`
 	Last       time.Time       `json:"last"`
-	Effect     Effect          `json:"effect"`
+	// DetectedAfterSeconds is the time to detection: how long after First, the first record of the fault, the trace had
+	// shown enough for the detector to tell. A trace that ends there already has the finding.
+	DetectedAfterSeconds float64 `json:"detectedAfterSeconds"`
+	Effect               Effect  `json:"effect"`
 	// Reproduce is the command that shows it again, "" where there is none.
 	Reproduce string `json:"reproduce,omitempty"`
 
+	told   int64   // when the trace had shown enough, in nanoseconds; 0 means Last
 	absent absence // of what, if it had been there, there would be no fault
 }
 

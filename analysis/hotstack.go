@@ -236,7 +236,7 @@ func (d *HotStack) finding(m *Model, b *burner, s *hotSpot) Finding {
 	share := float64(s.weight) / float64(lasted) / float64(max(d.Hz, d.hz))
 	f := Finding{
 		Severity: Warning, Certainty: Sure, Process: processOf(m, b.pid), Stack: s.stack, Evidence: s.places.evidence(),
-		First: at(s.from * 1e9), Last: at((s.last + 1) * 1e9), Objects: []Object{},
+		First: at(s.from * 1e9), Last: at((s.last + 1) * 1e9), told: s.from*1e9 + d.Hold, Objects: []Object{},
 		Statistics: []Statistic{{Name: "share of a processor", Value: share, Unit: "share", Low: share, High: share, N: s.weight, Method: "samples over samples that a processor that never rests would have given"}},
 		Effect:     Effect{Value: share * float64(lasted), Unit: "s of processor time", Weight: float64(lasted) * 1e9 / float64(d.Hold)},
 	}
@@ -267,7 +267,7 @@ func (d *HotStack) readLoops(m *Model) []Finding {
 	for _, r := range loops {
 		f := Finding{
 			Severity: Warning, Certainty: Sure, Process: processOf(m, r.key.pid), Stack: r.key.stack, Evidence: r.places.evidence(),
-			First: at(r.first), Last: at(r.last), Objects: []Object{},
+			First: at(r.first), Last: at(r.last), told: r.first + d.Hold, Objects: []Object{},
 			Statistics: []Statistic{rate("reads", r.n, float64(r.last-r.first)/1e9)},
 		}
 		f.Effect = Effect{Value: f.Statistics[0].Value, Unit: "reads/s", Weight: f.Statistics[0].Value / float64(d.MinReads)}

@@ -511,10 +511,19 @@ func (g *lostGroup) note() Note {
 	return n
 }
 
+// told is when it could be told: by so many losses, or by one that had stayed for so long.
+func (g *lostGroup) told(d *LostStatus) int64 {
+	stayed := g.first + d.MinOpen
+	if g.total >= d.MinRestored { // each has two places
+		return min(stayed, g.evidence.nth(2*d.MinRestored))
+	}
+	return stayed
+}
+
 func (g *lostGroup) finding(d *LostStatus) Finding {
 	f := Finding{
 		Severity: Warning, Certainty: g.certain, Process: g.name, Manager: g.manager, Stack: g.stack, Field: g.pattern,
-		Evidence: g.evidence.evidence(), First: at(g.first), Last: at(g.last),
+		Evidence: g.evidence.evidence(), First: at(g.first), Last: at(g.last), told: g.told(d),
 		Effect: Effect{Value: float64(len(g.open)), Unit: "values lost for good", Weight: float64(g.total+g.dropped) / float64(d.MinRestored)},
 	}
 	f.Objects, f.Total = g.objects()

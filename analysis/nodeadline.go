@@ -145,7 +145,7 @@ func (d *NoDeadline) Findings(m *Model) ([]Finding, []Note) {
 			list = append(list, scored{o, s})
 		}
 		f := Finding{
-			Severity: Warning, Certainty: Likely, Process: u.process, Stack: u.stack, Row: u.row, First: at(u.first), Last: at(u.last), Evidence: u.places.evidence(),
+			Severity: Warning, Certainty: Likely, Process: u.process, Stack: u.stack, Row: u.row, First: at(u.first), Last: at(u.last), Evidence: u.places.evidence(), told: u.places.nth(1),
 			Statistics: []Statistic{median("waited", "s", u.seconds.sample, u.seconds.n)},
 			Effect:     Effect{Value: u.longest, Unit: "s of one wait", Weight: u.longest * 1e9 / float64(d.MinLatency)},
 		}

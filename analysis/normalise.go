@@ -308,7 +308,7 @@ func oneOfEach(in []Finding) []Finding {
 func (d *Normalise) finding(x *sent, a *altered) Finding {
 	f := Finding{
 		Severity: Warning, Certainty: Sure, Process: x.process.Name, Manager: x.manager, Stack: x.stack, Row: x.row, Field: a.pattern,
-		First: at(a.first), Last: at(a.last), Evidence: x.places.evidence(),
+		First: at(a.first), Last: at(a.last), Evidence: x.places.evidence(), told: max(x.places.nth(d.MinWrites), a.first+d.Sustained),
 		Statistics: []Statistic{
 			proportion("writes that sent it", a.n, x.writes),
 			rate("writes that sent it", a.n-1, float64(a.last-a.first)/1e9),

@@ -244,10 +244,7 @@ func (d *ObservedGeneration) judge(m *Model, s *State, g *generations) (f Findin
 	if a != nil && a.last != nil && a.last.Process == p {
 		quiet = max(quiet, a.last.TS)
 	}
-	limit := d.QuietFor
-	if m.Simulated {
-		limit = d.QuietForRun
-	}
+	limit := d.quietFor(m)
 	if g.observed == last.number {
 		limit = d.LabelledFor
 	}
@@ -261,6 +258,14 @@ func (d *ObservedGeneration) judge(m *Model, s *State, g *generations) (f Findin
 		return d.label(m, s, g, last, told), "untrue", true
 	}
 	return f, "", false
+}
+
+// quietFor is for how long the process must have written nothing.
+func (d *ObservedGeneration) quietFor(m *Model) int64 {
+	if m.Simulated {
+		return d.QuietForRun
+	}
+	return d.QuietFor
 }
 
 // untrue is whether the last generation was labelled as done and nothing was done for it, in the midst of the work for
@@ -330,6 +335,7 @@ func (d *ObservedGeneration) behind(m *Model, s *State, g *generations, last *ge
 	f := d.base(s, g, g.by, e)
 	f.Severity, f.Certainty, f.Row = Error, Likely, told.Seq
 	f.First, f.Last, f.absent = at(last.ts), at(m.End(p)), noEvents(last.ts, m.End(p))
+	f.told = told.TS + d.quietFor(m)
 	f.What = fmt.Sprintf("%s was told of generation %d of %s and has done nothing about it for %s: status.observedGeneration is still %d", p.Name, last.number, s.Object, seconds(m.End(p)-told.TS), g.observed)
 	f.Cause = "the pass that the event queued ended without a write and without an error"
 	if g.status != "" {
@@ -354,6 +360,7 @@ func (d *ObservedGeneration) label(m *Model, s *State, g *generations, last *gen
 	f := d.base(s, g, g.by, e)
 	f.Severity, f.Certainty = Error, Likely
 	f.First, f.Last, f.absent = at(last.ts), at(m.End(p)), noEvents(a.TS, m.End(p))
+	f.told = max(told.TS, g.by.TS) + d.LabelledFor
 	left := float64(m.End(p)-g.by.TS) / 1e9
 	f.Statistics = []Statistic{{Name: "left for", Value: left, Unit: "s", Low: left, High: left, N: 1, Unbounded: true, Method: "time from the status to the end, a lower bound (right-censored)"}}
 	edit := last.edits[0]

@@ -212,7 +212,7 @@ func (d *PanicLoop) finding(m *Model, group []*panics) Finding {
 		}
 	}
 	f := Finding{
-		Severity: Error, Certainty: Sure, Process: p.process, First: at(first), Last: at(last), Evidence: p.places.evidence(),
+		Severity: Error, Certainty: Sure, Process: p.process, First: at(first), Last: at(last), Evidence: p.places.evidence(), told: p.places.nth(d.MinPanics),
 		Statistics: []Statistic{median("period", "s", p.period.sample, p.period.n)},
 		Effect:     Effect{Value: float64(n), Unit: "panics", Weight: float64(n) / float64(d.MinPanics)},
 	}

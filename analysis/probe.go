@@ -20,7 +20,7 @@ type Probe struct {
 
 	probes    map[string]*probed // by uid of the pod
 	workloads map[*State]*workload
-	ready     map[*State]int64 // since when a custom resource says Ready
+	ready     map[*State]readiness // custom resources that say Ready
 	stale     map[Object]*staleReady
 }
 
@@ -28,7 +28,7 @@ type Probe struct {
 func NewProbe() *Probe {
 	return &Probe{
 		MinFailures: 3, MinStale: 30e9,
-		probes: map[string]*probed{}, workloads: map[*State]*workload{}, ready: map[*State]int64{}, stale: map[Object]*staleReady{},
+		probes: map[string]*probed{}, workloads: map[*State]*workload{}, ready: map[*State]readiness{}, stale: map[Object]*staleReady{},
 	}
 }
 
@@ -56,10 +56,17 @@ type workload struct {
 	seq  int64 // of the version that said so
 }
 
+// readiness is since when a custom resource says Ready, and who had it do so.
+type readiness struct {
+	since, stack int64
+	manager      string
+}
+
 // staleReady is a custom resource that says Ready while its workload is down.
 type staleReady struct {
 	owner, workload Object
 	process         string
+	says            readiness
 	seconds         float64
 	n               int64
 	first, last     int64
@@ -217,15 +224,19 @@ func replicas(body string) (wanted, ready int64) {
 
 // owner notes since when a custom resource says Ready.
 func (d *Probe) owner(m *Model, c *Change) {
-	since, said := d.ready[c.State]
+	was, said := d.ready[c.State]
 	says := !c.Deleted && saysReady(c.After)
 	switch {
 	case says && !said:
-		d.ready[c.State] = c.TS
+		by := readiness{since: c.TS, manager: c.Author.Manager}
+		if c.Author.Call != nil {
+			by.stack = c.Author.Call.Stack
+		}
+		d.ready[c.State] = by
 	case !says && said:
 		for _, s := range d.down() {
 			if s.Owner == c.State.UID {
-				d.compare(m, c.State, s, max(d.workloads[s].down, since), c.TS)
+				d.compare(m, c.State, s, max(d.workloads[s].down, was.since), c.TS)
 			}
 		}
 		delete(d.ready, c.State)
@@ -251,12 +262,12 @@ func (d *Probe) compare(m *Model, owner, s *State, from, to int64) {
 	if owner == nil {
 		return
 	}
-	since, said := d.ready[owner]
+	says, said := d.ready[owner]
 	if !said {
 		return
 	}
 	process := ""
-	from = max(from, since)
+	from = max(from, says.since)
 	for _, p := range m.Processes() {
 		if told, _ := s.Told(p, s.RV); told.Seq != 0 && p.Writes > 0 {
 			process, from = p.Name, max(from, told.TS)
@@ -272,7 +283,7 @@ func (d *Probe) compare(m *Model, owner, s *State, from, to int64) {
 		if len(d.stale) >= maxProbed {
 			return
 		}
-		x = &staleReady{owner: owner.Object, workload: s.Object, process: process, first: from}
+		x = &staleReady{owner: owner.Object, workload: s.Object, process: process, says: says, first: from}
 		d.stale[owner.Object] = x
 	}
 	x.n++
@@ -330,7 +341,7 @@ func (d *Probe) liveness() (findings []Finding, notes []Note) {
 			What:       what + fmt.Sprintf(", and its container %s was killed %s", p.container, times(killed)),
 			Cause:      fmt.Sprintf("what the probe (%s) asks takes longer than its time limit, at least under load: it should answer from memory, and be given more time than the slowest answer", p.handler),
 			Statistics: []Statistic{rate("timed out", n, float64(max(p.last-p.first, 1e9))/1e9)},
-			Evidence:   p.places.evidence(), First: at(p.first), Last: at(p.last),
+			Evidence:   p.places.evidence(), First: at(p.first), Last: at(p.last), told: p.places.nth(d.MinFailures),
 			Effect: Effect{Value: float64(n), Unit: "probes", Weight: float64(n) / float64(d.MinFailures)},
 		})
 	}
@@ -346,11 +357,11 @@ func (d *Probe) staleness() []Finding {
 	var out []Finding
 	for _, x := range owners {
 		out = append(out, Finding{
-			Severity: Warning, Certainty: Likely, Process: x.process, Objects: []Object{x.owner, x.workload}, Total: 2, Field: "status.conditions[*]",
+			Severity: Warning, Certainty: Likely, Process: x.process, Manager: x.says.manager, Stack: x.says.stack, Objects: []Object{x.owner, x.workload}, Total: 2, Field: "status.conditions[*]",
 			What:       fmt.Sprintf("%s said Ready for %s while nothing of %s was ready", x.owner, seconds(int64(x.seconds*1e9)), x.workload),
 			Cause:      "readiness is set when the workload is made or once ready, and not taken back when it is down: it should be read from the workload's status on each of its events",
 			Statistics: []Statistic{{Name: "said Ready for", Value: x.seconds, Unit: "s", Low: x.seconds, High: x.seconds, N: x.n, Method: "sum of times"}},
-			Evidence:   x.places.evidence(), First: at(x.first), Last: at(x.last),
+			Evidence:   x.places.evidence(), First: at(x.first), Last: at(x.last), told: x.first + d.MinStale,
 			Effect: Effect{Value: x.seconds, Unit: "s", Weight: x.seconds * 1e9 / float64(d.MinStale)},
 		})
 	}

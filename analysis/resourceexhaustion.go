@@ -47,6 +47,7 @@ type exhaustion struct {
 	logged      bool
 	n           int64
 	first, last int64
+	enough      int64 // when there were so many as it takes
 	stack       int64
 	places      places
 }
@@ -77,6 +78,7 @@ func (d *ResourceExhaustion) Kernel(m *Model, e *traces.KernelEvent) {
 	if x := d.of(processOf(m, e.PID), e.PID, strings.Clone(e.Kind), where, e.TS); x != nil {
 		x.n += max(e.Count, 1)
 		x.last, x.stack = e.TS, cmp.Or(e.StackID, x.stack)
+		d.count(x)
 		x.places.add(e.Seq, e.TS, map[string]string{"refused": "connection refused", "fork": "processes started: %d", "enospc": "no space left"}[x.kind], max(e.Count, 1), 0)
 	}
 }
@@ -112,6 +114,7 @@ func (d *ResourceExhaustion) Log(_ *Model, l *traces.Log) {
 		if x := d.of(l.Process, 0, e.kind, where, l.TS); x != nil {
 			x.n++
 			x.last, x.logged = l.TS, true
+			d.count(x)
 			x.places.add(l.Seq, l.TS, e.words, 0, 0)
 		}
 		return
@@ -143,6 +146,12 @@ func (d *ResourceExhaustion) Findings(m *Model) ([]Finding, []Note) {
 	var notes []Note
 	for _, key := range sortedKeys(groups) {
 		group := groups[key]
+		told := int64(0)
+		for _, x := range group { // whichever was first
+			if t := d.told(x); told == 0 || t < told {
+				told = t
+			}
+		}
 		if slices.ContainsFunc(group, func(x *exhaustion) bool { return !x.logged }) { // the kernel knows better
 			group = slices.DeleteFunc(group, func(x *exhaustion) bool { return x.logged })
 		}
@@ -152,7 +161,9 @@ func (d *ResourceExhaustion) Findings(m *Model) ([]Finding, []Note) {
 				"%s was refused %s by %s, which the simulated world does not have", nameOf(x.process, x.pid), plural(x.n, "connection", "connections"), cmp.Or(x.where, "somebody"))})
 			continue
 		}
-		findings = append(findings, d.finding(group))
+		f := d.finding(group)
+		f.told = told
+		findings = append(findings, f)
 	}
 	return findings, notes
 }
@@ -171,18 +182,48 @@ func (d *ResourceExhaustion) counts(m *Model, x *exhaustion) bool {
 	return x.n >= d.MinErrors
 }
 
+// need is how many it takes.
+func (d *ResourceExhaustion) need(kind string) int64 {
+	switch kind {
+	case "refused":
+		return d.MinRefused
+	case "fork":
+		return int64(d.MinForks * float64(d.MinRefusedFor) / 1e9)
+	case "enospc":
+		return 1
+	}
+	return d.MinErrors
+}
+
+// count notes when there were enough: a row may stand for several.
+func (d *ResourceExhaustion) count(x *exhaustion) {
+	if x.enough == 0 && x.n >= d.need(x.kind) {
+		x.enough = x.last
+	}
+}
+
+// told is when it could be told.
+func (d *ResourceExhaustion) told(x *exhaustion) int64 {
+	switch x.kind {
+	case "refused":
+		return max(x.enough, x.first+d.MinRefusedFor)
+	case "fork": // the rate decides, as soon as it has lasted
+		return x.first + d.MinRefusedFor
+	}
+	return x.enough
+}
+
 func (d *ResourceExhaustion) finding(group []*exhaustion) Finding {
 	x := group[0]
 	f := Finding{
 		Severity: Error, Certainty: Sure, Process: x.process, Stack: x.stack, First: at(x.first), Last: at(x.last), Evidence: x.places.evidence(), Objects: []Object{},
 		Statistics: []Statistic{rate("events", x.n, float64(max(x.last-x.first, 1e9))/1e9)},
 	}
-	need := d.MinErrors
+	need := d.need(x.kind)
 	who := nameOf(x.process, x.pid)
 	lasted := seconds(x.last - x.first)
 	switch x.kind {
 	case "refused":
-		need = d.MinRefused
 		f.Severity = Warning
 		f.What = fmt.Sprintf("%s was refused %d connections by %s in %s", who, x.n, cmp.Or(x.where, "one address"), lasted)
 		f.Cause = "nobody listens there: the server is down, its Service has no endpoints, or the address is out of date"
@@ -190,12 +231,10 @@ func (d *ResourceExhaustion) finding(group []*exhaustion) Finding {
 			f.What += fmt.Sprintf(", and likewise by %s", plural(int64(len(group)-1), "other address", "other addresses"))
 		}
 	case "fork":
-		need = int64(d.MinForks * float64(d.MinRefusedFor) / 1e9)
 		f.Severity = Warning
 		f.What = fmt.Sprintf("%s started %d processes in %s", who, x.n, lasted)
 		f.Cause = "each pass starts a program, or a program that fails is started again without a pause"
 	case "enospc":
-		need = 1
 		f.What = fmt.Sprintf("%s found the disk full %s", who, times(x.n))
 		f.Cause = "what it writes to (a volume, an emptyDir with a limit, the node's disk) has no space left"
 	case "emfile":

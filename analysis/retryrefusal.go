@@ -163,7 +163,7 @@ func (d *RetryStorm) rejected(group []*rejection) Finding {
 	grown := backoff(delays, stats.Growing(delays))
 	f := Finding{
 		Severity: Error, Certainty: Sure, Process: x.key.process.Name, Manager: x.manager, Field: x.field, Stack: x.stack,
-		First: at(x.first), Last: at(x.last), Evidence: x.places.evidence(),
+		First: at(x.first), Last: at(x.last), Evidence: x.places.evidence(), told: max(x.places.nth(d.MinRefusals), x.first+d.Sustained),
 		Statistics: []Statistic{
 			rate("refusals", x.n-1, float64(x.last-x.first)/1e9),
 			growth(grown),

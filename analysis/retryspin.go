@@ -63,7 +63,7 @@ func (d *RetryStorm) spinning(m *Model, all []*retries) []Finding {
 		r := group[0]
 		s := &r.spin
 		f := Finding{
-			Severity: Error, Certainty: Sure, Process: r.process, First: at(s.from), Last: at(s.to), Evidence: s.worst.evidence(),
+			Severity: Error, Certainty: Sure, Process: r.process, First: at(s.from), Last: at(s.to), Evidence: s.worst.evidence(), told: s.worst.nth(d.MinPasses),
 			Statistics: []Statistic{rate("passes", s.longest-1, float64(s.to-s.from)/1e9)},
 		}
 		var n int64

@@ -295,7 +295,7 @@ func (d *RetryStorm) storm(m *Model, group []*retries) Finding {
 	typical, _, _ := stats.Median(sorted)
 	grown := backoff(intervals, intervals)
 	f := Finding{
-		Severity: Warning, Certainty: Sure, Process: r.process, First: at(r.first), Last: at(last), Evidence: r.places.evidence(),
+		Severity: Warning, Certainty: Sure, Process: r.process, First: at(r.first), Last: at(last), Evidence: r.places.evidence(), told: r.places.nth(int64(d.MinFailures)),
 		Statistics: []Statistic{
 			growth(grown),
 			median("interval", "s", sorted, int64(len(intervals))),

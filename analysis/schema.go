@@ -268,7 +268,7 @@ func (d *SchemaDrift) finding(m *Model, g *drift) Finding {
 	}
 	e.add(changed.seq(), changed.TS, "the definition, as version %d", changed.RV, 0)
 	f := Finding{
-		Severity: Warning, Certainty: Sure, Field: g.violation.pattern, First: at(cmp.Or(changed.TS, m.FirstTS)), Last: at(m.LastTS),
+		Severity: Warning, Certainty: Sure, Field: g.violation.pattern, First: at(cmp.Or(changed.TS, m.FirstTS)), Last: at(m.LastTS), told: cmp.Or(changed.TS, m.FirstTS),
 		Statistics: []Statistic{proportion("objects that are not admitted", int64(len(g.objects)), g.all)},
 		Effect:     Effect{Value: float64(len(g.objects)), Unit: "objects that are not admitted", Weight: float64(len(g.objects))},
 	}
@@ -279,6 +279,12 @@ func (d *SchemaDrift) finding(m *Model, g *drift) Finding {
 		f.Cause = fmt.Sprintf("what is stored does not follow version %s of %s, and was let pass since that field had been so before", g.version, g.definition.Name)
 	} else if name := changed.Name(); name != "somebody" {
 		f.Cause += fmt.Sprintf(" (changed by %s as version %d)", name, changed.RV)
+	}
+	if changed.Process != nil {
+		f.Process, f.Manager = changed.Process.Name, changed.Manager
+		if changed.Call != nil {
+			f.Stack = changed.Call.Stack
+		}
 	}
 	if r := g.refused; r != nil && g.refusals >= d.MinRefused {
 		f.Severity, f.Process, f.Manager, f.Stack, f.Row = Error, r.process.Name, r.manager, r.stack, r.row

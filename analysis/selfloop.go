@@ -290,13 +290,17 @@ func (d *SelfLoop) Gone(m *Model, s *State) {
 	d.leave(o)
 }
 
+// need is how many writes make the chain a loop.
+func (d *SelfLoop) need(l *loop) int64 {
+	if l.specs*2 > l.writes {
+		return d.MinOwnSpecWrites
+	}
+	return d.MinWrites
+}
+
 // counts is whether the chain is a loop.
 func (d *SelfLoop) counts(m *Model, l *loop) bool {
-	need := d.MinWrites
-	if l.specs*2 > l.writes {
-		need = d.MinOwnSpecWrites
-	}
-	if l.longest < need-1 {
+	if l.longest < d.need(l)-1 {
 		return false
 	}
 	return l.last-l.first >= d.Sustained || d.unbroken(m, l)
@@ -358,7 +362,7 @@ func (d *SelfLoop) finding(m *Model, loops []*loop) Finding {
 	}
 	f := Finding{
 		Severity: Error, Certainty: Sure, Process: l.process.Name, Manager: l.manager, Stack: l.stack,
-		Evidence: l.evidence.evidence(), First: at(first), Last: at(last),
+		Evidence: l.evidence.evidence(), First: at(first), Last: at(last), told: l.evidence.nth(d.need(l) - 1),
 		Statistics: []Statistic{
 			median("period", "s", l.period.sample, l.period.n),
 			rate("writes", l.writes-1, float64(l.last-l.first)/1e9),

@@ -101,6 +101,7 @@ type starved struct {
 	waits       reservoir
 	first, last int64
 	from        int64 // of the last hold
+	told        int64 // when the first wait could be told
 	keys        map[Object]float64
 	places      places
 }
@@ -213,7 +214,7 @@ func (d *Starvation) answered(w *worker, s *State, x waiting, at int64) {
 				continue
 			}
 			if d.active(h) && (usual.n < 3 || float64(wait)/1e9 >= d.Ratio*m) {
-				d.starve(w.process, h.object, "", h.from, min(h.to, at)-h.from, h.calls, h.reads, h.stack, false).wait(s.Object, x, wait)
+				d.starve(w.process, h.object, "", h.from, min(h.to, at)-h.from, h.calls, h.reads, h.stack, false).wait(s.Object, x, wait, x.ts+d.MinWait)
 			}
 			break
 		}
@@ -281,7 +282,7 @@ func (d *Starvation) Pass(_ *Model, x *Pass) {
 				if s.heldFor == h.end-h.start {
 					s.call, s.called = h.call, h.called
 				}
-				s.wait(o, waiting{x.Trigger.Seq, x.Trigger.TS}, wait)
+				s.wait(o, waiting{x.Trigger.Seq, x.Trigger.TS}, wait, r.TS)
 			}
 			break
 		}
@@ -292,8 +293,12 @@ func (d *Starvation) Pass(_ *Model, x *Pass) {
 		if x.Trigger.State != nil && x.Trigger.State.Name == r.Name {
 			h.object = x.Trigger.State.Object
 		}
+		var most int64
+		times := map[int64]int64{} // by stack: the line is that of the calls that took longest in all
 		for _, c := range x.Calls {
-			h.stack = cmp.Or(c.Stack, h.stack)
+			if times[c.Stack] += c.TS - c.Start; c.Stack != 0 && times[c.Stack] > most {
+				most, h.stack = times[c.Stack], c.Stack
+			}
 			if took := c.TS - c.Start; took > h.called {
 				if h.call, h.called = c.kind(), took; c.State != nil {
 					h.call += " of " + resourceName(c.State.Group, c.State.Resource)
@@ -327,12 +332,14 @@ func (d *Starvation) starve(p *Process, holder Object, named string, from, held,
 	return s
 }
 
-func (s *starved) wait(o Object, x waiting, wait int64) {
+// wait notes that an object waited, which could be told at a time.
+func (s *starved) wait(o Object, x waiting, wait, told int64) {
 	seconds := float64(wait) / 1e9
 	s.waits.add(seconds)
 	if s.waits.n == 1 {
-		s.first = x.ts
+		s.first, s.told = x.ts, told
 	}
+	s.told = min(s.told, told)
 	s.first, s.last = min(s.first, x.ts), max(s.last, x.ts+wait)
 	if _, is := s.keys[o]; is || len(s.keys) < maxStarved {
 		s.keys[o] = max(s.keys[o], seconds)
@@ -370,7 +377,7 @@ func (d *Starvation) unanswered(m *Model, w *worker) {
 	for _, s := range objects {
 		if usual := w.usual[s.key.Group+"/"+s.key.Resource]; usual != nil { // it does answer for this kind
 			x := w.waiting[s]
-			d.starve(w.process, h.object, "", h.from, end-h.from, h.calls, h.reads, h.stack, false).wait(s.Object, x, end-x.ts)
+			d.starve(w.process, h.object, "", h.from, end-h.from, h.calls, h.reads, h.stack, false).wait(s.Object, x, end-x.ts, x.ts+d.MinWait)
 		}
 	}
 }
@@ -381,7 +388,7 @@ func (d *Starvation) finding(s *starved) Finding {
 		list = append(list, scored{o, seconds})
 	}
 	f := Finding{
-		Severity: Warning, Certainty: Likely, Process: s.process.Name, Stack: s.stack, First: at(s.first), Last: at(s.last), Evidence: s.places.evidence(),
+		Severity: Warning, Certainty: Likely, Process: s.process.Name, Stack: s.stack, First: at(s.first), Last: at(s.last), Evidence: s.places.evidence(), told: s.told,
 		Statistics: []Statistic{median("wait", "s", s.waits.sample, s.waits.n)},
 	}
 	if s.sure {
