@@ -91,13 +91,16 @@ func documented(t *testing.T) []page {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if regexp.MustCompile("(?m)^```(sh|console)$").Match(text) && !have[path] {
+			if hasCommands.Match(text) && !have[path] {
 				t.Errorf("%s has commands and is not in the table of pages", path)
 			}
 		}
 	}
 	return pages
 }
+
+// hasCommands finds blocks of commands, those too that are not marked so.
+var hasCommands = regexp.MustCompile("(?m)^```(sh|console)$|^```[a-z]*\n([$] |(bin/)?(opsim|oprec) |make |go |sudo |kubectl |curl )")
 
 // reader is somebody who does what a page says, in a folder of their own.
 type reader struct {
