@@ -14,6 +14,9 @@ type Options struct {
 	// Empty: no controller manager. See DefaultControllers.
 	Controllers []string
 
+	// FeatureGates are those of the API server that are not as by default, each as NAME=true or NAME=false.
+	FeatureGates []string
+
 	// AuditLog writes an audit log; see Cluster.AuditLogFile.
 	AuditLog bool
 

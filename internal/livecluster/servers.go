@@ -52,6 +52,9 @@ func apiServerFlags(dir string, port int, o *Options) ([]string, error) {
 		"--allow-privileged=true",
 		"--profiling=false",
 	)
+	if len(o.FeatureGates) > 0 {
+		flags = append(flags, "--feature-gates="+strings.Join(o.FeatureGates, ","))
+	}
 	audit, err := auditFlags(dir, o)
 	return append(flags, audit...), err
 }

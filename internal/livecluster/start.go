@@ -69,7 +69,7 @@ var shared struct {
 // must keep to namespaces of their own.
 func Shared(t testing.TB, o Options) *Cluster {
 	t.Helper()
-	key := fmt.Sprintf("%q %t %q %q", o.Controllers, o.AuditLog, o.AuditWebhook, o.Dir)
+	key := fmt.Sprintf("%q %q %t %q %q", o.Controllers, o.FeatureGates, o.AuditLog, o.AuditWebhook, o.Dir)
 	shared.Lock()
 	defer shared.Unlock()
 	c := shared.clusters[key]

@@ -28,6 +28,7 @@ func (s *Server) asOne(h http.Handler) http.Handler { return s.version(s.groupDo
 // (k8s.io/kube-aggregator/pkg/apiserver, apisHandler and apiGroupHandler) a request's method does not matter, and any
 // form that a client accepts will do. The aggregator's own group it answers otherwise, by go-restful.
 func (s *Server) groupDocuments(h http.Handler) http.Handler {
+	negotiated := codecs(legacyscheme.Scheme, s.opts)
 	document := func(of func(metav1.APIGroupList) runtime.Object) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			all, err := s.groupList(r.Context())
@@ -36,7 +37,7 @@ func (s *Server) groupDocuments(h http.Handler) http.Handler {
 				return
 			}
 			if doc := of(all); doc != nil {
-				responsewriters.WriteObjectNegotiated(legacyscheme.Codecs, negotiation.DefaultEndpointRestrictions, schema.GroupVersion{},
+				responsewriters.WriteObjectNegotiated(negotiated, negotiation.DefaultEndpointRestrictions, schema.GroupVersion{},
 					w, r, http.StatusOK, doc, false)
 				return
 			}

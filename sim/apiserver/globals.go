@@ -14,8 +14,13 @@ import (
 
 	"github.com/google/uuid"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/serializer"
+	"k8s.io/apimachinery/pkg/runtime/serializer/cbor"
 	utilrand "k8s.io/apimachinery/pkg/util/rand"
+	"k8s.io/apiserver/pkg/features"
 	_ "k8s.io/apiserver/pkg/registry/rest" // owns metav1Now
+	utilfeature "k8s.io/apiserver/pkg/util/feature"
 	"k8s.io/klog/v2"
 	"k8s.io/kubernetes/pkg/capabilities"
 	"k8s.io/kubernetes/pkg/registry/core/persistentvolume"
@@ -45,6 +50,10 @@ var ErrSecondServer = errors.New("apiserver: another Server is open in this proc
 func takeProcess(o Options) error {
 	if !running.CompareAndSwap(false, true) {
 		return ErrSecondServer
+	}
+	if err := serveCBOR(o.CBOR); err != nil {
+		running.Store(false)
+		return err
 	}
 	relaxCollector()
 	registryNow = func() metav1.Time { return metav1.NewTime(o.Clock()) }
@@ -103,7 +112,21 @@ func giveProcessBack() {
 	registryNow, persistentvolume.NowFunc = metav1.Now, metav1.Now
 	tokenNow = time.Now
 	uuid.SetRand(nil)
+	_ = serveCBOR(false) // which it was before
 	running.Store(false)
+}
+
+// serveCBOR sets the feature gate, which is the process's too.
+func serveCBOR(on bool) error {
+	return utilfeature.DefaultMutableFeatureGate.SetFromMap(map[string]bool{string(features.CBORServingAndStorage): on})
+}
+
+// codecs are what a scheme's objects are served with.
+func codecs(s *runtime.Scheme, o Options) serializer.CodecFactory {
+	if !o.CBOR {
+		return serializer.NewCodecFactory(s)
+	}
+	return serializer.NewCodecFactory(s, serializer.WithSerializer(cbor.NewSerializerInfo))
 }
 
 // lockedReader is a stream of seeded bytes for any number of goroutines.

@@ -52,6 +52,9 @@ type Options struct {
 	// Log receives what the embedded API server logs about itself (klog, which is the process's: what
 	// client-go logs in this process goes there too). nil: nothing.
 	Log io.Writer
+	// CBOR is the feature gate CBORServingAndStorage, which a real API server has off unless it is told: whoever asks
+	// for application/cbor gets it.
+	CBOR bool
 	// Version is the gitVersion that /version reports, as vMAJOR.MINOR.PATCH. "": DefaultVersion. An older
 	// one has the API versions that were removed since served too, as far as their types are still there.
 	Version string

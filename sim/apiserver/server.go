@@ -149,7 +149,7 @@ func (s *Server) assemble(stop <-chan struct{}) (*genericapiserver.GenericAPISer
 	if err != nil {
 		return nil, err
 	}
-	config := s.baseConfig(genericapiserver.NewConfig(legacyscheme.Codecs), groups, admit)
+	config := s.baseConfig(genericapiserver.NewConfig(codecs(legacyscheme.Scheme, s.opts)), groups, admit)
 	config.MergedResourceConfig = b.enabled
 	config.RESTOptionsGetter = b.options
 	config.SkipOpenAPIInstallation = true
@@ -187,7 +187,7 @@ func (s *Server) baseConfig(c *genericapiserver.Config, groups aggregated.Resour
 }
 
 func (s *Server) newCustoms(groups aggregated.ResourceManager, admit admission.Interface) (*customs, error) {
-	c := s.baseConfig(genericapiserver.NewConfig(crdserver.Codecs), groups, admit)
+	c := s.baseConfig(genericapiserver.NewConfig(codecs(crdserver.Scheme, s.opts)), groups, admit)
 	c.MergedResourceConfig = crdserver.DefaultAPIResourceConfigSource()
 	// A real server still stores CRDs as v1beta1 (k8s.io/kubernetes/pkg/controlplane/apiserver, createAPIExtensionsConfig).
 	hashed := schema.GroupVersion{Group: apiextensionsv1.GroupName, Version: "v1beta1"}

@@ -124,11 +124,11 @@ func encode(as string, body []byte) ([]byte, error) {
 			return y, nil
 		}
 	case "cbor":
-		var v any
-		if json.Unmarshal(body, &v) != nil {
+		v := parse(body)
+		if v == nil {
 			return body, nil
 		}
-		return cbor.Marshal(v)
+		return cbor.Marshal(numbers(v))
 	case "protobuf":
 		obj, gvk, err := scheme.Codecs.UniversalDeserializer().Decode(body, nil, nil)
 		if err != nil {
@@ -141,6 +141,29 @@ func encode(as string, body []byte) ([]byte, error) {
 		return out.Bytes(), err
 	}
 	return body, nil
+}
+
+// numbers has integers as such: CBOR tells them from others.
+func numbers(v any) any {
+	switch v := v.(type) {
+	case map[string]any:
+		for k := range v {
+			v[k] = numbers(v[k])
+		}
+	case []any:
+		for i := range v {
+			v[i] = numbers(v[i])
+		}
+	case json.Number:
+		if n, err := v.Int64(); err == nil {
+			return n
+		}
+		if f, err := v.Float64(); err == nil {
+			return f
+		}
+		return v.String()
+	}
+	return v
 }
 
 // kindOf is a built-in kind's group, version and kind; ok is false for others.

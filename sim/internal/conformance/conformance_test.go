@@ -25,6 +25,7 @@ var (
 	failures  = flag.String("failures", "", "write failing sequences into this folder")
 	door      = flag.Bool("door", false, "ask ours as the processes of a world do: on byte streams, through sim/front")
 	answers   = flag.Bool("answers", false, "print each operation with the code that the real server answered")
+	inCBOR    = flag.Bool("cbor", false, "ask for most in CBOR, of servers that have it on")
 	most      = flag.Int("most", 20, "how many failing sequences to print")
 )
 
@@ -46,7 +47,7 @@ func TestConformance(t *testing.T) {
 		runAgain(t, *replay)
 		return
 	}
-	p := pair(t, *door)
+	p := pair(t, *door, *inCBOR)
 	table := &Table{Seed: *seed}
 	begin := time.Now()
 	defer func() {
@@ -62,6 +63,9 @@ func TestConformance(t *testing.T) {
 			t.Logf("%d of %d operations, %d differ without an explanation", all.Operations, *ops, all.Unexplained)
 		}
 		s := Generate(*seed, n, *only)
+		if *inCBOR {
+			s = InCBOR(s)
+		}
 		outcomes, err := p.Run(t.Context(), s)
 		if err != nil {
 			t.Fatalf("sequence %d: %v\n%s", n, err, s)
@@ -105,7 +109,7 @@ func sequenceOf(t *testing.T, file string) *Sequence {
 func runAgain(t *testing.T, file string) {
 	t.Helper()
 	s := sequenceOf(t, file)
-	p := pair(t, *door)
+	p := pair(t, *door, *inCBOR)
 	outcomes, err := p.Run(t.Context(), s)
 	if err != nil {
 		t.Fatal(err)
@@ -130,7 +134,7 @@ const progressEach = 500
 
 // TestThroughTheDoor asks ours as the processes of a world do.
 func TestThroughTheDoor(t *testing.T) {
-	p := pair(t, true)
+	p := pair(t, true, false)
 	for n := range throughDoorSequences {
 		askBoth(t, p, Generate(*seed, n, ""))
 	}
@@ -138,6 +142,25 @@ func TestThroughTheDoor(t *testing.T) {
 		t.Run(filepath.Base(file), func(t *testing.T) { askBoth(t, p, sequenceOf(t, file)) })
 	}
 }
+
+// TestCBOR: CBOR is behind a feature gate; with it on, objects are sent and answered in it.
+func TestCBOR(t *testing.T) {
+	p := pair(t, false, true)
+	seen := 0
+	for n := range cborSequences {
+		for _, o := range askBoth(t, p, InCBOR(Generate(*seed, n, ""))) {
+			if o.Real.Code/100 == 2 && o.Real.Header.Get("Content-Type") == cborType && o.Real.Object != nil {
+				seen++
+			}
+		}
+	}
+	if seen == 0 {
+		t.Error("the real server has answered nothing in CBOR")
+	}
+}
+
+// cborSequences is how many sequences are asked in CBOR in make test.
+const cborSequences = 6
 
 // askBoth runs a sequence; what differs is an error.
 func askBoth(t *testing.T, p *Pair, s *Sequence) []*Outcome {
@@ -155,7 +178,7 @@ func askBoth(t *testing.T, p *Pair, s *Sequence) []*Outcome {
 // TestBookmarks: of watches that end after some seconds all is compared, the bookmark before the end included, and that
 // there is none when nothing has happened.
 func TestBookmarks(t *testing.T) {
-	outcomes := askBoth(t, pair(t, true), sequenceOf(t, "testdata/door/bookmarks"))
+	outcomes := askBoth(t, pair(t, true, false), sequenceOf(t, "testdata/door/bookmarks"))
 	seen := 0
 	for _, o := range outcomes {
 		for _, ev := range o.RealEvents {
@@ -174,7 +197,7 @@ const throughDoorSequences = 6
 
 // TestRegressions runs the sequences under testdata: each once differed.
 func TestRegressions(t *testing.T) {
-	p := pair(t, *door)
+	p := pair(t, *door, false)
 	for _, file := range regressions(t) {
 		t.Run(filepath.Base(file), func(t *testing.T) { askBoth(t, p, sequenceOf(t, file)) })
 	}
@@ -269,7 +292,7 @@ func between(page, begin, end, text string) (string, error) {
 
 // TestKnownDifferences shows each of them. One that is no more must go from the list.
 func TestKnownDifferences(t *testing.T) {
-	p := pair(t, *door)
+	p := pair(t, *door, false)
 	p.Known = nil
 	for _, k := range KnownDifferences {
 		t.Run(k.Name, func(t *testing.T) {
@@ -320,7 +343,7 @@ func TestPageListsKnownDifferences(t *testing.T) {
 
 // TestWebhooksAreCalled: what a sequence compares of webhooks is there to be compared.
 func TestWebhooksAreCalled(t *testing.T) {
-	outcomes := askBoth(t, pair(t, *door), sequenceOf(t, "testdata/webhooks"))
+	outcomes := askBoth(t, pair(t, *door, false), sequenceOf(t, "testdata/webhooks"))
 	for id, want := range map[int]string{5: `CREATE {\"group\":\"\",\"resource\":\"configmaps\",\"version\":\"v1\"} a/`, 6: `\"operation\":\"CREATE\"`, 7: "UPDATE"} {
 		if body := string(outcomes[id-1].Real.Body); !strings.Contains(body, want) {
 			t.Errorf("operation %d: the real server's answer has no %s: %s", id, want, body)

@@ -13,6 +13,7 @@
 //	make conformance                                                        # 10,000 operations, and the table of docs/fidelity.md
 //	go test ./sim/internal/conformance -v -args -operations 2000 -seed 7             # another run
 //	go test ./sim/internal/conformance -v -args -operations 500 -only apply          # of one area
+//	go test ./sim/internal/conformance -v -args -operations 2000 -cbor                # in CBOR, with the feature gate
 //	go test ./sim/internal/conformance -v -args -first 12 -operations 1 -shrink 200  # sequence 12 alone, made smaller
 //	go test ./sim/internal/conformance -run TestConformance -v -args -sequence FILE     # one that failed, from a file
 //
@@ -21,9 +22,10 @@
 // [Generate] makes sequences of several kinds ([Scenarios]): the life of objects of some fifty built-in kinds
 // (kinds.yaml) and of custom kinds with schemas at random, with all verbs, patches, options and forms; lists in
 // pages and at versions, watches, server-side apply, deletion in all its ways, what only pods, Services,
-// namespaces and CRDs have, discovery, reviews, policies, permissions, and requests that no friendly client
-// makes. Changes are taken from lists, or made up by the kind's Go type or schema, so that two of five
-// requests are refused: refusals are answers too.
+// namespaces and CRDs have, discovery, reviews, policies, webhooks ([Hooks], which the tests serve to both), quotas,
+// permissions, and requests that no friendly client makes. Changes are taken from lists, or made up by the kind's Go
+// type or schema, so that a third of the requests is refused: refusals are answers too. [InCBOR] asks a sequence in CBOR,
+// of servers with the feature gate.
 //
 // # What is compared
 //

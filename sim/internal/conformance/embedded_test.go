@@ -20,10 +20,15 @@ import (
 // lag is how far the world's clock is behind the wall clock: it must not be ahead of it.
 const lag = 24 * time.Hour
 
-// pair starts both servers; ours is asked as processes of a world ask it if DOOR says so.
-func pair(t *testing.T, door bool) *Pair {
+// pair starts both servers; ours is asked as processes of a world ask it if door says so, and with inCBOR both
+// know that form.
+func pair(t *testing.T, door, inCBOR bool) *Pair {
 	t.Helper()
-	cluster := livecluster.Shared(t, livecluster.Options{})
+	o := livecluster.Options{}
+	if inCBOR {
+		o.FeatureGates = []string{"CBORServingAndStorage=true"}
+	}
+	cluster := livecluster.Shared(t, o)
 	config := cluster.Config()
 	config.DisableCompression = true
 	transport, err := rest.TransportFor(config)
@@ -31,7 +36,7 @@ func pair(t *testing.T, door bool) *Pair {
 		t.Fatal(err)
 	}
 	real := &Server{Name: "real", URL: config.Host, Client: plain(transport), Now: time.Now}
-	return &Pair{Real: real, Ours: embedded(t, door), Known: KnownDifferences, Webhooks: hooks(t)}
+	return &Pair{Real: real, Ours: embedded(t, door, inCBOR), Known: KnownDifferences, Webhooks: hooks(t)}
 }
 
 // hooks serves the webhooks that both servers call.
@@ -51,7 +56,7 @@ func asAdmin(h http.Handler) http.Handler {
 
 // embedded is the API server of a simulated cluster, with TLS and HTTP/2 as the real one has, or behind the door of a
 // world, without.
-func embedded(t *testing.T, door bool) *Server {
+func embedded(t *testing.T, door, inCBOR bool) *Server {
 	t.Helper()
 	now := func() time.Time { return time.Now().Add(-lag).UTC() }
 	clock := &paced{}
@@ -68,7 +73,7 @@ func embedded(t *testing.T, door bool) *Server {
 	s, err := apiserver.New(ctx, apiserver.Options{
 		Seed: 1, Clock: now, ServiceCIDR: "10.0.0.0/24", Address: listener.Addr().String(),
 		RBAC: true, EnableAdmission: []string{apiserver.PluginStorageProtection},
-		Tokens: apiserver.Tokens{Issuer: "https://kubernetes.default.svc"}, Webhooks: serve.Webhooks(),
+		Tokens: apiserver.Tokens{Issuer: "https://kubernetes.default.svc"}, Webhooks: serve.Webhooks(), CBOR: inCBOR,
 	})
 	if err != nil {
 		t.Fatal(err)

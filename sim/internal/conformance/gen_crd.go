@@ -327,6 +327,10 @@ func (g *gen) definitions() {
 		}
 	}
 	c.get("a")
+	for range 2 {
+		g.add(Op{Verb: "list", Kind: definitions, Path: crd + "?labelSelector=seq%3D${ns}", Accept: g.accept(true)})
+		g.add(Op{Verb: "get", Kind: definitions, Path: name, Accept: g.accept(false)})
+	}
 	gone := g.add(Op{Verb: "delete", Kind: definitions, Method: "DELETE", Path: name})
 	g.add(Op{Verb: "await", Kind: definitions, Do: Await, After: gone, Path: name, Until: 404, Has: "NotFound"})
 }

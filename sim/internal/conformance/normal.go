@@ -98,8 +98,12 @@ func (n *normal) generated(op *Op, a *Answer) {
 	if prefix == "" {
 		return
 	}
+	answer := string(a.Body)
+	if a.Object != nil {
+		answer = text(a.Object) // in protobuf and CBOR a name may end in the middle of a word
+	}
 	// The characters are those of k8s.io/apimachinery/pkg/util/rand.
-	for _, name := range regexp.MustCompile(regexp.QuoteMeta(prefix)+`[bcdfghjklmnpqrstvwxz2456789]{5}\b`).FindAllString(string(a.Body), -1) {
+	for _, name := range regexp.MustCompile(regexp.QuoteMeta(prefix)+`[bcdfghjklmnpqrstvwxz2456789]{5}\b`).FindAllString(answer, -1) {
 		n.names[name] = prefix + "<5>"
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -75,6 +76,32 @@ func TestBodiesFitTheirKinds(t *testing.T) {
 		if err := dec.Decode(obj); err != nil {
 			t.Errorf("%s: %v", k.id(), err)
 		}
+	}
+}
+
+// Addresses and ports that are asked for are of the part of the range that the real server draws from last
+// (k8s.io/kubernetes/pkg/registry/core/service/ipallocator and portallocator): else they may be taken, by chance.
+func TestAddressesAskedForAreFree(t *testing.T) {
+	const lastOf24, lastPort = 16, 30085 // of 10.0.0.0/24; of 30000-32767
+	seen := 0
+	for _, e := range builtinKind("services").Edits {
+		spec, _ := e["spec"].(map[string]any)
+		if ip, ok := spec["clusterIP"].(string); ok && strings.HasPrefix(ip, "10.0.0.") {
+			seen++
+			if n, err := strconv.Atoi(strings.TrimPrefix(ip, "10.0.0.")); err != nil || n > lastOf24 {
+				t.Errorf("clusterIP %s", ip)
+			}
+		}
+		ports, _ := spec["ports"].([]any)
+		for _, p := range ports {
+			port, _ := p.(map[string]any)["nodePort"].(float64)
+			if port > lastPort {
+				t.Errorf("nodePort %v", port)
+			}
+		}
+	}
+	if seen == 0 {
+		t.Error("no address is asked for")
 	}
 }
 

@@ -255,8 +255,12 @@ func (w *stream) read(resp *http.Response) {
 	defer close(w.ended)
 	defer resp.Body.Close() //nolint:errcheck // nothing more is wanted of it
 	media, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type"))
-	if media == runtime.ContentTypeProtobuf {
+	switch media {
+	case runtime.ContentTypeProtobuf:
 		w.readFrames(resp.Body)
+		return
+	case runtime.ContentTypeCBORSequence:
+		w.readItems(resp.Body)
 		return
 	}
 	dec := json.NewDecoder(resp.Body)
