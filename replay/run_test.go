@@ -103,9 +103,11 @@ func rows[T any](t testing.TB, trace *traces.Trace) (all []*T) {
 	return all
 }
 
-// TestRunMakesAllWritesAgain: the same binary in the same cluster with the same outsiders writes the same.
+// TestRunMakesAllWritesAgain: the same binary in the same cluster with the same outsiders writes the same. Not so on the
+// wall clock one whose writes depend on which of its two controllers is faster, as those of statusrace do, where the one
+// works for 150 ms while the other's call is under way: virtual time has no such race (TestVirtualRunsAreIdentical).
 func TestRunMakesAllWritesAgain(t *testing.T) {
-	for _, name := range []string{"statusloop", "statusrace", "orphanfinalizer"} {
+	for _, name := range []string{"statusloop", "orphanfinalizer"} {
 		t.Run(name, func(t *testing.T) {
 			r, trace := replayCase(t, name, "seed: 5")
 			var text strings.Builder

@@ -10,8 +10,20 @@ import (
 )
 
 // leaves are the values of an object by path, in a form in which two runs compare: without what the server keeps,
-// lists of named things by name and others without their order, uids and generated names as what they stand for.
+// lists of named things by name and others without their order, uids and generated names as what they stand for. They are
+// kept until the next event: the ends of runs are compared several times, and all with that of the reference.
 func (s *story) leaves(o *object) map[string]string {
+	if all, known := s.known[o]; known {
+		return all
+	}
+	if s.known == nil {
+		s.known = map[*object]map[string]string{}
+	}
+	s.known[o] = s.leavesOf(o)
+	return s.known[o]
+}
+
+func (s *story) leavesOf(o *object) map[string]string {
 	var v map[string]any
 	d := json.NewDecoder(strings.NewReader(o.text))
 	d.UseNumber()

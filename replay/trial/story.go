@@ -31,8 +31,9 @@ type story struct {
 	told      map[string]map[string]bool // by name: what the operator said of objects that it made
 	replies   map[string][]int           // by name: how much it had said before each change of one by others
 	logs      []*traces.Log
-	last      int64 // time of the last row
-	leases    bool  // it takes part in leader election
+	last      int64                         // time of the last row
+	known     map[*object]map[string]string // leaves as of the last event
+	leases    bool                          // it takes part in leader election
 }
 
 func newStory(processes []string) *story {
@@ -74,6 +75,7 @@ func (s *story) see(row traces.Record) {
 }
 
 func (s *story) event(r *traces.WatchEvent) {
+	s.known = nil // what uids and names stand for may be something else now
 	o := s.byUID[r.UID]
 	if o == nil {
 		o = &object{base: baseOf(r.Object)}

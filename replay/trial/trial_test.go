@@ -75,6 +75,15 @@ func TestRunner(t *testing.T) {
 		t.Errorf("%s, given %s, %s; then %s, %s", first.Verdict, first.More, first.Hash, again.More, again.Hash)
 	}
 
+	// What is not altered is the unaltered run, and is not played once more.
+	ref, err := r.Reference(t.Context(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if out := outcome(t, r, try(t)); out.Verdict != Fine || &out.Rows[0] != &ref.Rows[0] {
+		t.Errorf("the unaltered run: %s %+v", out.Verdict, out.Alarms)
+	}
+
 	// A fault without an end: the operator need not get anywhere.
 	out := outcome(t, r, try(t, `quota: {request: "CREATE services -n mq", client: operator}`))
 	if !out.Endless || len(out.Alarms) > 0 {
