@@ -17,6 +17,8 @@ import (
 //     changed, wrote what depends on it; the work was that of the generation before, labelled with the one that was
 //     read last;
 //   - behind: the process was told of a generation, did nothing about it, and has been quiet since.
+//
+// Nor are conditions to be trusted that contradict each other, go back to an earlier generation or flap (conditions).
 type ObservedGeneration struct {
 	// QuietFor is for how many nanoseconds up to the end of a recorded trace the process must have written nothing
 	// about the object: work that waits for the world outside writes nothing for a while. QuietForRun is the same
@@ -28,13 +30,19 @@ type ObservedGeneration struct {
 	// depends on the object, before one without counts as forgotten.
 	MinHandled int
 
-	objects memory[generations]
-	acts    map[string]*familyActs // by uid of the family
+	// MinFlips is how many times in a row a process must have turned a condition, within one generation and with no version
+	// by anybody else in between: a pass that corrects itself does so once or twice.
+	MinFlips int64
+
+	objects   memory[generations]
+	said      memory[conditions]
+	acts      map[string]*familyActs // by uid of the family
+	untrusted map[string]*badConditions
 }
 
 // NewObservedGeneration is an ObservedGeneration with its thresholds set.
 func NewObservedGeneration() *ObservedGeneration {
-	return &ObservedGeneration{QuietFor: 30e9, QuietForRun: 3e9, LabelledFor: 5e9, MinHandled: 2, acts: map[string]*familyActs{}}
+	return &ObservedGeneration{QuietFor: 30e9, QuietForRun: 3e9, LabelledFor: 5e9, MinHandled: 2, MinFlips: 6, acts: map[string]*familyActs{}, untrusted: map[string]*badConditions{}}
 }
 
 // Name implements Detector.
@@ -57,7 +65,7 @@ type generations struct {
 	aheadValue int64
 }
 
-func (d *ObservedGeneration) memories() []placed { return []placed{&d.objects} }
+func (d *ObservedGeneration) memories() []placed { return []placed{&d.objects, &d.said} }
 
 // generation is one state of the spec.
 type generation struct {
@@ -101,6 +109,10 @@ func (d *ObservedGeneration) Change(m *Model, c *Change) {
 	s := c.State
 	if s.Heartbeat || c.After == "" || c.Generation == 0 {
 		return
+	}
+	d.others(m, c)
+	if d.wanted(s) && !strings.HasSuffix(s.Group, ".k8s.io") && (c.Created || c.Touches("status.conditions")) {
+		d.conditions(c)
 	}
 	g := d.objects.of(s)
 	if g == nil && !strings.Contains(c.After, `"observedGeneration"`) {
@@ -197,6 +209,9 @@ func beside(c *Change) string {
 // Gone implements GoneDetector.
 func (d *ObservedGeneration) Gone(_ *Model, s *State) {
 	d.objects.take(s)
+	if x := d.said.take(s); x != nil {
+		d.endContrary(s, x, s.GoneAt)
+	}
 	delete(d.acts, s.UID)
 }
 
@@ -222,7 +237,7 @@ func (d *ObservedGeneration) Findings(m *Model) ([]Finding, []Note) {
 	for _, key := range sortedKeys(groups) {
 		out = append(out, *groups[key])
 	}
-	return out, nil
+	return append(out, d.untrustworthy(m)...), nil
 }
 
 // judge is what is wrong with one object's observedGeneration.
