@@ -126,9 +126,16 @@ func (p *Process) spawn() error {
 		return err
 	}
 	p.text = textOfGo(p.spec.Path)
-	argv := append([]string{shimName, strconv.Itoa(int(p.text.lo)), strconv.Itoa(int(p.text.hi)), p.spec.Path}, p.spec.Args...)
+	shim, err := shimFor(p.text)
+	if err != nil {
+		theirs.Close()
+		out[0].Close()
+		out[1].Close()
+		return &Error{"start " + p.spec.Path, "the helper program could not be written", err}
+	}
+	argv := append([]string{"shim", p.spec.Path}, p.spec.Args...)
 	attr := &os.ProcAttr{
-		Dir: p.spec.Dir, Env: p.spec.Env, Files: []*os.File{null, out[0], out[1], theirs},
+		Dir: p.spec.Dir, Env: p.spec.Env, Files: []*os.File{null, out[0], out[1], shimSocket: theirs, shimFile: shim},
 		Sys: &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Setsid: true},
 	}
 	if attr.Env == nil {
@@ -137,7 +144,7 @@ func (p *Process) spawn() error {
 	var child *os.Process
 	done := make(chan struct{})
 	spawner() <- func() {
-		child, err = os.StartProcess("/proc/self/exe", argv, attr)
+		child, err = os.StartProcess("/proc/self/fd/"+strconv.Itoa(shimFile), argv, attr)
 		close(done)
 	}
 	<-done
