@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -144,6 +145,9 @@ func (d *side) do(ctx context.Context, i int, op *Op) error {
 		}
 		d.streams[op.ID], d.answers[i] = w, w.answer
 		d.binding.answers[op.ID] = w.answer
+		if strings.Contains(op.Path, "sendInitialEvents=true") {
+			w.begun()
+		}
 		return nil
 	case Await:
 		a, err := d.await(ctx, op)
@@ -272,6 +276,17 @@ func settleStreams(a, b *side) {
 			return
 		}
 		<-tick.C
+	}
+}
+
+// begun waits until the initial events have been told: what follows is to come after them on both servers.
+func (w *stream) begun() {
+	tick := time.NewTicker(streamPoll)
+	defer tick.Stop()
+	for begin := time.Now(); time.Since(begin) < streamWait && !w.over(); <-tick.C {
+		if slices.ContainsFunc(w.seen(), func(ev any) bool { return strings.Contains(text(ev), `"k8s.io/initial-events-end":"true"`) }) {
+			return
+		}
 	}
 }
 

@@ -16,6 +16,7 @@ import (
 	crdserver "k8s.io/apiextensions-apiserver/pkg/apiserver"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	kserializer "k8s.io/apimachinery/pkg/runtime/serializer"
 	cbor "k8s.io/apimachinery/pkg/runtime/serializer/cbor/direct"
 	"k8s.io/client-go/kubernetes/scheme"
@@ -175,18 +176,22 @@ func parse(body []byte) any {
 	return v
 }
 
+// unversioned is the version of what names none: the documents of discovery.
+var unversioned = schema.GroupVersionKind{Version: "v1"}
+
 // metaCodecs know the forms that objects of all kinds are answered in.
 var metaCodecs = func() kserializer.CodecFactory {
 	s := runtime.NewScheme()
 	if err := metav1.AddMetaToScheme(s); err != nil {
 		panic(err) // types that are compiled in
 	}
+	s.AddUnversionedTypes(unversioned.GroupVersion(), &metav1.APIVersions{}, &metav1.APIGroupList{}, &metav1.APIGroup{}, &metav1.APIResourceList{})
 	return kserializer.NewCodecFactory(s)
 }()
 
 func fromProtobuf(body []byte) any {
 	for _, codecs := range []kserializer.CodecFactory{scheme.Codecs, crdserver.Codecs, aggregatorscheme.Codecs, metaCodecs} {
-		obj, gvk, err := codecs.UniversalDeserializer().Decode(body, nil, nil)
+		obj, gvk, err := codecs.UniversalDeserializer().Decode(body, &unversioned, nil)
 		if err != nil {
 			continue
 		}
