@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"k8s.io/kube-openapi/pkg/validation/strfmt"
 )
 
 // crdVersions are the versions of a custom resource, as its CustomResourceDefinition has them.
@@ -31,8 +33,9 @@ type crdVersion struct {
 	} `json:"schema"`
 }
 
-// crdSchema is what of a structural schema can be checked without a compiler: CEL rules, formats and the combinators
-// (allOf, anyOf, oneOf, not) are left out, so that what it refuses an API server refuses too, and not the other way.
+// crdSchema is what of a structural schema can be checked without a compiler: CEL rules are left out, so that what it
+// refuses an API server refuses too, and not the other way. Their compiler comes with packages of the API server, its
+// authorizer and feature gates, which would be in everything that reads a trace.
 type crdSchema struct {
 	Type          string                `json:"type"`
 	Properties    map[string]*crdSchema `json:"properties"`
@@ -46,7 +49,17 @@ type crdSchema struct {
 	MaxLength     *int                  `json:"maxLength"`
 	MinItems      *int                  `json:"minItems"`
 	MaxItems      *int                  `json:"maxItems"`
+	MinProperties *int                  `json:"minProperties"`
+	MaxProperties *int                  `json:"maxProperties"`
+	Unique        bool                  `json:"uniqueItems"`
+	ExclusiveMin  bool                  `json:"exclusiveMinimum"`
+	ExclusiveMax  bool                  `json:"exclusiveMaximum"`
 	Pattern       string                `json:"pattern"`
+	Format        string                `json:"format"`
+	AllOf         []*crdSchema          `json:"allOf"`
+	AnyOf         []*crdSchema          `json:"anyOf"`
+	OneOf         []*crdSchema          `json:"oneOf"`
+	Not           *crdSchema            `json:"not"`
 	Nullable      bool                  `json:"nullable"`
 	Default       json.RawMessage       `json:"default"`
 	IntOrString   bool                  `json:"x-kubernetes-int-or-string"`
@@ -125,6 +138,9 @@ func (s *crdSchema) value(v any, path, pattern string, out *[]violation) {
 		if s.MinItems != nil && len(x) < *s.MinItems || s.MaxItems != nil && len(x) > *s.MaxItems {
 			add("has %d elements, which are too few or too many", len(x))
 		}
+		if s.Unique && repeats(x) {
+			add("has an element twice")
+		}
 		for i, e := range x {
 			s.Items.value(e, fmt.Sprintf("%s[%d]", path, i), pattern+"[*]", out)
 		}
@@ -140,6 +156,9 @@ func (s *crdSchema) value(v any, path, pattern string, out *[]violation) {
 		if !s.matches(x) {
 			add("must match %s", s.Pattern)
 		}
+		if !s.formed(x) {
+			add("must be of the format %s", s.Format)
+		}
 	case bool:
 		if s.Type != "" && s.Type != "boolean" {
 			add("must be of type %s", s.Type)
@@ -147,6 +166,64 @@ func (s *crdSchema) value(v any, path, pattern string, out *[]violation) {
 	case json.Number:
 		s.number(x, add)
 	}
+	s.combined(v, path, pattern, out)
+}
+
+// combined is what the combinators do not admit: allOf says what, the others only that it is so.
+func (s *crdSchema) combined(v any, path, pattern string, out *[]violation) {
+	for _, one := range s.AllOf {
+		one.value(v, path, pattern, out)
+	}
+	admitting := func(list []*crdSchema) (n int) {
+		for _, one := range list {
+			if one.admits(v) {
+				n++
+			}
+		}
+		return n
+	}
+	say := func(rule string) {
+		if len(*out) < maxViolations {
+			*out = append(*out, violation{path, pattern, rule})
+		}
+	}
+	if len(s.AnyOf) > 0 && admitting(s.AnyOf) == 0 {
+		say("must be one of several forms (anyOf), and is none")
+	}
+	if n := admitting(s.OneOf); len(s.OneOf) > 0 && n != 1 {
+		say(fmt.Sprintf("must be exactly one of several forms (oneOf), and is %d", n))
+	}
+	if s.Not != nil && s.Not.admits(v) {
+		say("must not be of a form (not), and is")
+	}
+}
+
+func (s *crdSchema) admits(v any) bool {
+	var out []violation
+	s.value(v, "", "", &out)
+	return len(out) == 0
+}
+
+// formats are those that an API server holds texts against (apiextensions-apiserver, pkg/apiserver/validation/formats.go),
+// as far as a text that they refuse is plainly none.
+var formats = []string{"date", "date-time", "datetime", "duration", "uuid", "ipv4", "ipv6", "cidr", "mac", "email", "hostname", "uri", "byte"}
+
+// formed is whether a text is of the schema's format; true for a format that is not known.
+func (s *crdSchema) formed(text string) bool {
+	return !slices.Contains(formats, s.Format) || strfmt.Default.Validates(s.Format, text)
+}
+
+// repeats is whether a list has a value twice.
+func repeats(list []any) bool {
+	seen := map[string]bool{}
+	for _, v := range list {
+		text, err := json.Marshal(v) // keys in order
+		if err == nil && seen[string(text)] {
+			return true
+		}
+		seen[string(text)] = true
+	}
+	return false
 }
 
 // matches is whether a text follows the schema's pattern; true for a pattern that is none.
@@ -170,7 +247,9 @@ func (s *crdSchema) number(x json.Number, add func(string, ...any)) {
 		return
 	}
 	f, err := x.Float64()
-	if err == nil && (s.Minimum != nil && f < *s.Minimum || s.Maximum != nil && f > *s.Maximum) {
+	low := s.Minimum != nil && (f < *s.Minimum || s.ExclusiveMin && f == *s.Minimum)
+	high := s.Maximum != nil && (f > *s.Maximum || s.ExclusiveMax && f == *s.Maximum)
+	if err == nil && (low || high) {
 		add("is %s, out of bounds", x)
 	}
 }
@@ -180,6 +259,9 @@ func (s *crdSchema) object(x map[string]any, path, pattern string, out *[]violat
 		if _, there := x[name]; !there && len(*out) < maxViolations {
 			*out = append(*out, violation{path + "." + name, pattern + "." + name, "is required"})
 		}
+	}
+	if n := len(x); (s.MinProperties != nil && n < *s.MinProperties || s.MaxProperties != nil && n > *s.MaxProperties) && len(*out) < maxViolations {
+		*out = append(*out, violation{path, pattern, fmt.Sprintf("has %d fields, which are too few or too many", n)})
 	}
 	var rest crdSchema
 	others := len(s.Additional) > 0 && json.Unmarshal(s.Additional, &rest) == nil

@@ -13,7 +13,7 @@ import (
 // values that a change or another version of a definition has lost. What was written under an earlier schema stays as it
 // is; a write that touches the value, and in some servers any write, is refused from then on.
 //
-// Rules in CEL, formats and combinators of schemas are not evaluated: a refusal by those is seen where it happens.
+// Rules in CEL are not evaluated: a refusal by those is seen where it happens.
 type SchemaDrift struct {
 	// MinRefused is how many refused writes (422 Invalid) of such an object make an error of a warning.
 	MinRefused int64
