@@ -54,7 +54,7 @@
 //	}
 //
 // [Trace.Records] merges several tables in the order of Seq. A [Range] narrows both by Seq, by time and
-// to some columns; files, row groups and columns that are not wanted are not read. A detector that needs
+// to some columns or to all but some; files, row groups and columns that are not wanted are not read. A detector that needs
 // no objects reads about five times as many rows a second. Rows belong to the caller.
 //
 // # What holds

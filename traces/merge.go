@@ -129,21 +129,23 @@ func (m *merge) decode(g *group) error {
 
 // inOrder sorts rows by seq, those of one seq as they come.
 func inOrder(rows []Record) {
-	type place struct {
-		seq int64
-		row Record
-	}
-	places := make([]place, len(rows))
 	sorted := true
 	first, last := int64(math.MaxInt64), int64(math.MinInt64)
-	for i, r := range rows {
+	for _, r := range rows {
 		seq := r.Header().Seq
-		places[i] = place{seq, r} // looked up once: a comparison then follows no pointer
 		sorted = sorted && seq >= last
 		first, last = min(first, seq), max(last, seq)
 	}
 	if sorted || spread(rows, first, last) {
 		return
+	}
+	type place struct {
+		seq int64
+		row Record
+	}
+	places := make([]place, len(rows))
+	for i, r := range rows {
+		places[i] = place{r.Header().Seq, r} // looked up once: a comparison then follows no pointer
 	}
 	slices.SortStableFunc(places, func(a, b place) int { return cmp.Compare(a.seq, b.seq) })
 	for i, p := range places {
@@ -154,7 +156,7 @@ func inOrder(rows []Record) {
 // spread sorts rows whose seqs lie near each other, as a writer's do, by putting each in its place; false where they
 // don't, or where two have one seq.
 func spread(rows []Record, first, last int64) bool {
-	if last-first < 0 || last-first >= 16*int64(len(rows)) {
+	if last-first < 0 || last-first >= 8*int64(len(rows)) {
 		return false
 	}
 	places := make([]Record, last-first+1)

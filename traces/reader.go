@@ -6,7 +6,6 @@ import (
 	"iter"
 	"math"
 	"os"
-	"slices"
 	"sync"
 )
 
@@ -64,7 +63,7 @@ type Range struct {
 	FromSeq, ToSeq int64    // inclusive; ToSeq 0 means to the end
 	FromTS, ToTS   int64    // nanoseconds, inclusive; ToTS 0 means to the end
 	Columns        []string // nil means all; others are left zero. seq and ts always come
-	Omit           []string // of those, columns that are left zero all the same
+	Omit           []string // of those, columns of any table that are left zero all the same
 }
 
 func (r *Range) selection() *selection {
@@ -91,8 +90,14 @@ func (t *Trace) Records(ctx context.Context, r Range) iter.Seq2[Record, error] {
 				return
 			}
 		}
-		for _, column := range slices.Concat(r.Columns, r.Omit) {
+		for _, column := range r.Columns {
 			if !columnExists(r.Tables, column) {
+				yield(nil, fmt.Errorf("traces: no column %q", column))
+				return
+			}
+		}
+		for _, column := range r.Omit {
+			if !columnExists(nil, column) {
 				yield(nil, fmt.Errorf("traces: no column %q", column))
 				return
 			}

@@ -1,9 +1,11 @@
 package traces
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"slices"
 	"testing"
@@ -114,8 +116,15 @@ func TestProjection(t *testing.T) {
 	if s := rows[0].(*Stack); len(s.Frames) != 2 || s.Frames[0].Function != "main.main" || s.StackID != 0 {
 		t.Errorf("projection of a list gives %+v", s)
 	}
+	rows = readAll(t, tr, Range{Tables: []Table{TableWatch}, Omit: []string{"object", "object_hash", "name", "audit_id"}})
+	left := *full
+	left.Seq, left.Object, left.Name = 1, "", ""
+	if diff := gocmp.Diff([]Record{&left}, rows); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
 	for _, r := range []Range{
 		{Columns: []string{"no_such"}},
+		{Omit: []string{"no_such"}},
 		{Tables: []Table{TableLogs}, Columns: []string{"object"}},
 		{Tables: []Table{"no_such"}},
 	} {
@@ -207,5 +216,23 @@ func TestReadingIsBounded(t *testing.T) {
 	}
 	if len(m.users) != 0 {
 		t.Errorf("%d files are still open at the end", len(m.users))
+	}
+}
+
+// Rows come in order whether their seqs lie near each other, far apart or together.
+func TestInOrder(t *testing.T) {
+	for name, seqs := range map[string][]int64{
+		"near": {7, 3, 5, 1, 9}, "far": {1 << 40, 3, -5, math.MaxInt64, math.MinInt64}, "together": {4, 2, 4, 1, 2, 4}, "in order": {1, 1, 2}, "one": {3}, "none": nil,
+	} {
+		var rows []Record
+		for i, seq := range seqs {
+			rows = append(rows, &Log{Head: Head{Seq: seq, TS: int64(i)}})
+		}
+		want := slices.Clone(rows)
+		slices.SortStableFunc(want, func(a, b Record) int { return cmp.Compare(a.Header().Seq, b.Header().Seq) })
+		inOrder(rows)
+		if !slices.Equal(rows, want) {
+			t.Errorf("%s: %v", name, seqs)
+		}
 	}
 }
