@@ -70,7 +70,7 @@ func Analyze(ctx context.Context, t *traces.Trace, o Options) (*Result, error) {
 	if o.Seed == 0 {
 		o.Seed, _ = strconv.ParseUint(t.SHA256()[:16], 16, 64)
 	}
-	records := t.Records(ctx, traces.Range{Tables: listen(o.Detectors).tables()})
+	records := t.Records(ctx, traces.Range{Tables: listen(o.Detectors).tables(), Omit: unread})
 	r, err := Records(ctx, ahead(ctx, records), t.Manifest(), t.Dir(), o)
 	if err == nil {
 		err = r.explain(ctx, t)

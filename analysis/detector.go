@@ -114,6 +114,10 @@ func ask[T any](list *[]T, d Detector) {
 	}
 }
 
+// unread are columns that no detector asks for: hashes are as long as what they stand for is short, and take a third of
+// a trace's bytes.
+var unread = []string{"object_hash", "response_hash", "audit_id", "attempt", "kernel_stack_id", "cpu", "known_by"}
+
 // tables are those that must be read for these detectors.
 func (l *listeners) tables() []traces.Table {
 	all := []traces.Table{traces.TableWatch, traces.TableRequests, traces.TableStacks}

@@ -53,7 +53,8 @@
 //
 //	func (d *Twice) Findings(m *Model) (faults []Finding, notes []Note) { … }
 //
-// The rules: what it keeps of an object goes in Gone or has a bound (rings, reservoir, places and tally are such).
+// The rules: what it keeps of an object goes in Gone or has a bound (rings, reservoir, places and tally are such). What it
+// asks for with each fact is kept in a memory: the object has it at hand, while a map is searched.
 // A row, a Change or an Event, and every text in them, is valid during the call only: keep numbers, or
 // [strings.Clone]. Texts are read by [Change.Get] and the functions of internal/jsontext, after the cheap questions:
 // [Change.Touches] says whether the version changed what the detector is interested in, from a comparison that is made

@@ -188,3 +188,57 @@ func TestOpenPassesAreBounded(t *testing.T) {
 		t.Errorf("%d open", len(p.open))
 	}
 }
+
+// An event is found by its seq however unevenly events came.
+func TestWindow(t *testing.T) {
+	for name, gap := range map[string]func(i int64) int64{
+		"evenly": func(int64) int64 { return 3 }, "in bursts": func(i int64) int64 { return 1 + i%100/99*100_000 }, "ever slower": func(i int64) int64 { return i*i + 1 },
+	} {
+		var w window
+		there := map[int64]bool{}
+		seq, last := int64(0), int64(0)
+		for i := range int64(3 * maxTold / 2) {
+			seq += gap(i)
+			w.add(told{seq: seq})
+			if i >= maxTold/2 {
+				there[seq], last = true, seq
+			}
+		}
+		for s := last - 5000; s <= last+5; s++ {
+			if x := w.find(s); (x != nil) != there[s] || x != nil && x.seq != s {
+				t.Fatalf("%s: %d: %v", name, s, x)
+			}
+		}
+		for s := range there {
+			if x := w.find(s); x == nil || x.seq != s {
+				t.Fatalf("%s: %d: %v", name, s, x)
+			}
+		}
+	}
+}
+
+// Objects are the same whether they were seen lately or not, and each incarnation is its own.
+func TestStateOfManyObjects(t *testing.T) {
+	m := newModel(&traces.Manifest{}, listen(nil))
+	id := func(i, incarnation int) *traces.Identity {
+		return &traces.Identity{Resource: "a", Name: fmt.Sprint(i), UID: fmt.Sprintf("%08d-%04d", i, incarnation), ResourceVersion: int64(incarnation)}
+	}
+	const n = 3 << recentBits
+	for incarnation := 1; incarnation <= 2; incarnation++ {
+		for range 2 {
+			for i := range n {
+				s := m.state(id(i, incarnation))
+				if s == nil || s.UID != id(i, incarnation).UID || s != m.Object(s.key) || s.Gone {
+					t.Fatalf("%d: %+v", i, s)
+				}
+			}
+		}
+	}
+	if m.seen != 2*n {
+		t.Errorf("%d incarnations", m.seen)
+	}
+	m.state(id(7, 2)).RV = 2
+	if s := m.state(id(7, 1)); s != nil {
+		t.Errorf("a late event is about %+v", s)
+	}
+}

@@ -42,9 +42,11 @@ type Model struct {
 	on        *listeners
 	objects   map[Key]*State
 	uids      map[string]*State
-	memories  int             // how many a State has slots for
-	names     map[Key]*State  // those that exist: the newest of that namespace and name; State.namesake is the next
-	managers  map[string]bool // field managers of recorded processes, whose writes are all known
+	memories  int // how many a State has slots for
+	recent    [1 << recentBits]*State
+	texts     map[string]string // those that many objects share
+	names     map[Key]*State    // those that exist: the newest of that namespace and name; State.namesake is the next
+	managers  map[string]bool   // field managers of recorded processes, whose writes are all known
 	processes map[string]*Process
 	nth       []*Process // by Process.index
 	seen      int64      // incarnations
@@ -205,6 +207,12 @@ func (m *Model) process(name string) *Process {
 // state is the object that an identity names, nil when the row is about an incarnation that is gone.
 func (m *Model) state(id *traces.Identity) *State {
 	key := Key{id.Group, id.Resource, id.Namespace, id.Name}
+	near := m.near(id.UID)
+	if near != nil {
+		if s := *near; s != nil && !s.Gone && s.UID == id.UID && s.key == key {
+			return s
+		}
+	}
 	s := m.objects[key]
 	switch {
 	case s == nil:
@@ -212,6 +220,9 @@ func (m *Model) state(id *traces.Identity) *State {
 		// A call by name to what is gone, which is about nothing or about a new incarnation; or an
 		// object that is back, for it had only left what a watch selects.
 	case id.UID == "" || id.UID == s.UID:
+		if near != nil {
+			*near = s
+		}
 		return s
 	case id.ResourceVersion != 0 && id.ResourceVersion <= s.newest():
 		return nil // a late event of an earlier incarnation
@@ -219,8 +230,8 @@ func (m *Model) state(id *traces.Identity) *State {
 	if id.UID == "" {
 		return nil
 	}
-	key = Key{strings.Clone(id.Group), strings.Clone(id.Resource), strings.Clone(id.Namespace), strings.Clone(id.Name)}
-	n := &State{key: key, Object: Object{Group: key.Group, Version: strings.Clone(id.Version), Resource: key.Resource, Namespace: key.Namespace, Name: key.Name, UID: strings.Clone(id.UID)}}
+	key = Key{m.shared(id.Group), m.shared(id.Resource), m.shared(id.Namespace), strings.Clone(id.Name)}
+	n := &State{key: key, Object: Object{Group: key.Group, Version: m.shared(id.Version), Resource: key.Resource, Namespace: key.Namespace, Name: key.Name, UID: strings.Clone(id.UID)}}
 	n.Heartbeat = heartbeatResource(key)
 	n.slots = make([]any, m.memories)
 	if s != nil && !s.Gone {
@@ -228,7 +239,44 @@ func (m *Model) state(id *traces.Identity) *State {
 		m.gone(s)
 	}
 	m.remember(n)
+	if near != nil {
+		*near = n
+	}
 	return n
+}
+
+// recentBits is how many bits of a uid choose the place where its object is looked for first.
+const recentBits = 13
+
+// near is where an object with that uid is if it was seen lately, found without the hash of a whole name; nil for a uid
+// that is none.
+func (m *Model) near(uid string) **State {
+	if len(uid) < 8 {
+		return nil
+	}
+	h := uint64(0)
+	for i := len(uid) - 8; i < len(uid); i++ {
+		h = h<<8 | uint64(uid[i])
+	}
+	return &m.recent[h*0x9e3779b97f4a7c15>>(64-recentBits)]
+}
+
+// maxShared bounds the texts that objects share.
+const maxShared = 1 << 12
+
+// shared is a text with memory of its own, and the same for all that have it.
+func (m *Model) shared(text string) string {
+	s, ok := m.texts[text]
+	if !ok {
+		s = strings.Clone(text)
+		if m.texts == nil {
+			m.texts = map[string]string{}
+		}
+		if len(m.texts) < maxShared {
+			m.texts[s] = s
+		}
+	}
+	return s
 }
 
 func (m *Model) watch(w *traces.WatchEvent) {
