@@ -219,7 +219,8 @@ func (e Effect) counts() bool {
 	return unit != "s" && !strings.HasSuffix(unit, "/s") && e.Unit != "versions for each change" && e.Value == math.Trunc(e.Value)
 }
 
-func (l *Looked) seconds() float64 { return l.To.Sub(l.From).Seconds() }
+// seconds is how long what was looked at took, at least a little.
+func (l *Looked) seconds() float64 { return max(l.To.Sub(l.From).Seconds(), 1e-3) }
 
 // beyond is whether the effect of a finding differs beyond noise, and in which direction: what decided has intervals
 // that don't overlap, or where there are none the effect is twice or half as large.

@@ -171,7 +171,7 @@ func TestFindingsOfTwoTraces(t *testing.T) {
 // A finding of the baseline stands for one of the trace: a second one that is alike is new.
 func TestEachFindingOfTheBaselineIsPairedOnce(t *testing.T) {
 	finding := func(effect float64) Finding {
-		return Finding{Detector: "churn", Process: "op", Field: "spec", Effect: Effect{Value: effect}}
+		return Finding{Detector: "churn", Process: "op", Field: "spec", Effect: Effect{Value: effect, Unit: "s"}}
 	}
 	itself := func(p string) string { return p }
 	var more, fewer, grown Comparison
