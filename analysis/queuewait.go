@@ -134,7 +134,7 @@ func (d *QueueWait) Findings(m *Model) ([]Finding, []Note) {
 	for _, process := range sortedKeys(d.throttled) {
 		if t := d.throttled[process]; int64(t.sum) >= d.MinThrottled {
 			notes = append(notes, Note{Process: process, Count: t.n, What: fmt.Sprintf(
-				"%s held back its own calls for %s in all, %s at most: rest.Config.QPS and Burst are lower than what it asks for (client-go writes at most one such line a second, so it is more)",
+				"%s held back its own calls for %s in all, %s at most: rest.Config.QPS and Burst are lower than what it asks for (client-go writes one such line in ten seconds at most unless it is verbose, so it is more)",
 				process, seconds(int64(t.sum)), seconds(int64(t.longest)))})
 		}
 	}
