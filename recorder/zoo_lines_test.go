@@ -103,6 +103,9 @@ func TestRunNamesTheLinesOfTheZoo(t *testing.T) {
 				writes++
 				_, line := lineIn(x.stacks[q.StackID], s.Name+"/main.go")
 				wantCall(t, q, source, line)
+				if s.Name == "throttled" && q.ReconcileID == 0 { // it writes on goroutines of its own, which nothing says the pass of
+					continue
+				}
 				// A pass that fails may have given up a call that goes on.
 				if p := x.reconciles[q.ReconcileID]; p == nil || p.Process != s.Name || q.Start < p.Start || p.Outcome == "success" && q.TS > p.TS {
 					t.Errorf("%s %s belongs to %+v", q.Verb, q.Resource, p)
