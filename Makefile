@@ -159,6 +159,15 @@ generate: ## regenerate what is generated; CI of a change shows that nothing dif
 cluster: ## a real etcd and kube-apiserver on loopback, until ^C
 	go run ./internal/livecluster/cmd/cluster
 
+# The plans' operators run well when they are recorded, and of a metrics note there is no line.
+LINES = $(filter-out halfcreate staleclaim doublecreate earlyrelease fatalconflict droppedstatus missedsize tombstone twoleaders unscraped throttled,$(ZOO))
+
+.PHONY: record-lines
+record-lines: build control-plane ## record what is in traces/labelled with stacks anew: the faulty twins, and both of RECORDED (eBPF: as root)
+	go run ./examples/operators/record --out traces/labelled --ebpf --suffix -lines $(LINES)
+	go run ./examples/operators/record --out traces/labelled --ebpf --suffix -faulty $(RECORDED)
+	go run ./examples/operators/record --out traces/labelled --ebpf --fixed --suffix -fixed $(RECORDED)
+
 .PHONY: record
 record: build ## record the bundled traces of the zoo anew, on a real API server
 	go run ./examples/operators/record
