@@ -68,5 +68,8 @@
 //     have the IPAddresses that were recorded; nobody makes those that are missing.
 //   - A generated name that is taken already is refused instead of being drawn again; there are 14 million
 //     for each base.
+//   - The finalizers of a namespace keep their order when its deletion adds one; in a real server they come in any. A dry
+//     run of that has them in any here too.
+//   - CBOR is refused, as a real API server refuses it by default, but with [Options.CBOR].
 //   - Requests run concurrently, as they come. Whoever needs them in an order makes them in that order.
 package apiserver

@@ -143,29 +143,6 @@ func encode(as string, body []byte) ([]byte, error) {
 	return body, nil
 }
 
-// numbers has integers as such: CBOR tells them from others.
-func numbers(v any) any {
-	switch v := v.(type) {
-	case map[string]any:
-		for k := range v {
-			v[k] = numbers(v[k])
-		}
-	case []any:
-		for i := range v {
-			v[i] = numbers(v[i])
-		}
-	case json.Number:
-		if n, err := v.Int64(); err == nil {
-			return n
-		}
-		if f, err := v.Float64(); err == nil {
-			return f
-		}
-		return v.String()
-	}
-	return v
-}
-
 // kindOf is a built-in kind's group, version and kind; ok is false for others.
 func kindOf(apiVersion, kind string) (runtime.Object, bool) {
 	obj, err := scheme.Scheme.New(schema.FromAPIVersionAndKind(apiVersion, kind))

@@ -4,12 +4,10 @@ import (
 	"bytes"
 	"encoding/binary"
 	"encoding/json"
-	"errors"
 	"io"
 	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime/serializer/cbor"
 )
 
 // frameHeader is the length of a frame's length.
@@ -33,23 +31,6 @@ func (w *stream) readFrames(r io.Reader) {
 			continue
 		}
 		w.add(map[string]any{"type": ev.Type, "object": fromProtobuf(ev.Object.Raw)})
-	}
-}
-
-// readItems reads the events of a watch in CBOR: one item behind the other (RFC 8742).
-func (w *stream) readItems(r io.ReadCloser) {
-	frames := cbor.NewFramer().NewFrameReader(r)
-	buffer := make([]byte, 1<<20)
-	for {
-		var item []byte
-		n, err := frames.Read(buffer)
-		for item = append(item, buffer[:n]...); errors.Is(err, io.ErrShortBuffer); item = append(item, buffer[:n]...) {
-			n, err = frames.Read(buffer)
-		}
-		if err != nil {
-			return
-		}
-		w.add(fromCBOR(item))
 	}
 }
 

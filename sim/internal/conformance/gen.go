@@ -84,29 +84,6 @@ func Generate(seed uint64, number int, only string) *Sequence {
 	panic("conformance: no scenario " + only)
 }
 
-// InCBOR is a sequence that asks in CBOR (RFC 8949) what S asks in JSON, and for answers in it two times of three.
-func InCBOR(s *Sequence) *Sequence {
-	out := *s
-	out.Ops = nil
-	for _, op := range s.Ops {
-		c := *op
-		if c.Do != Await {
-			if c.Accept == "" && c.ID%3 != 0 {
-				c.Accept = cborType
-			}
-			switch {
-			case c.As != "":
-			case c.Type == jsonType && c.Body+string(c.Edit) != "":
-				c.Type, c.As = cborType, "cbor"
-			case c.Type == applyPatch:
-				c.Type, c.As = applyCBOR, "cbor"
-			}
-		}
-		out.Ops = append(out.Ops, &c)
-	}
-	return &out
-}
-
 // gen makes one sequence.
 type gen struct {
 	r    *rand.Rand

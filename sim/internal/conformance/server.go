@@ -18,7 +18,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	kserializer "k8s.io/apimachinery/pkg/runtime/serializer"
-	cbor "k8s.io/apimachinery/pkg/runtime/serializer/cbor/direct"
 	"k8s.io/client-go/kubernetes/scheme"
 	aggregatorscheme "k8s.io/kube-aggregator/pkg/apiserver/scheme"
 	"sigs.k8s.io/yaml"
@@ -203,18 +202,6 @@ func fromProtobuf(body []byte) any {
 		return parse(j)
 	}
 	return nil
-}
-
-func fromCBOR(body []byte) any {
-	var v any
-	if cbor.Unmarshal(body, &v) != nil {
-		return nil
-	}
-	j, err := json.Marshal(v)
-	if err != nil {
-		return nil
-	}
-	return parse(j)
 }
 
 // stream is an open watch, or the answer to a watch that was refused.
