@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"slices"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -80,10 +79,10 @@ var sessions = map[string]struct {
 	"overgranted":     {"desk", playDesks},
 }
 
-// All is every scenario, in the order of the zoo; last those of operators that are recorded only.
+// All is every scenario of the zoo, in its order.
 func All() ([]Scenario, error) {
 	var all []Scenario
-	for _, o := range slices.Concat(operators.Zoo(), operators.Recorded()) {
+	for _, o := range operators.Zoo() {
 		s, err := For(o.Name)
 		if err != nil {
 			return nil, err
