@@ -22,12 +22,10 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	ctrl "sigs.k8s.io/controller-runtime"
-	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
-	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 )
 
@@ -112,7 +110,7 @@ func (r *PoolerReconciler) poolersOf(ctx context.Context, cluster client.Object)
 // SetupWithManager registers the reconciler.
 func (r *PoolerReconciler) SetupWithManager(mgr ctrl.Manager) error {
 	return ctrl.NewControllerManagedBy(mgr).
-		For(&Pooler{}, builder.WithPredicates(predicate.GenerationChangedPredicate{})).
+		For(&Pooler{}). // its status too: one that was written on an older view is looked at again
 		Watches(&Cluster{}, handler.EnqueueRequestsFromMapFunc(r.poolersOf)).
 		Complete(r)
 }
