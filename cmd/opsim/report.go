@@ -3,19 +3,15 @@ package main
 import (
 	"bytes"
 	"fmt"
-	"net"
-	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/opreplay/opreplay/analysis"
 	"github.com/opreplay/opreplay/analysis/report/html"
 	"github.com/opreplay/opreplay/internal/cli"
-	"github.com/opreplay/opreplay/sim/serve"
 	"github.com/opreplay/opreplay/traces"
 )
 
@@ -28,7 +24,7 @@ type reportFlags struct {
 func newReportCmd() *cobra.Command {
 	var f reportFlags
 	cmd := &cobra.Command{
-		Use:   "report TRACE…",
+		Use:   "report TRACE…", // or, with --live, the folder of an exploration
 		Short: "Make a page of traces and their findings, to look around in and to send",
 		Long: `Report writes one HTML file that needs nothing else: it opens from disk, asks nothing of any network and prints
 well. On top are the findings in words, each with its timeline and how it came about; then the whole run: objects,
@@ -37,8 +33,10 @@ calls and reconciles over time, how long they took, where the processor's time w
 Of several traces it makes one page: the findings of all in one list, the worst first, and a part for each trace.
 
 With --reference each trace is shown beside another one, such as the unaltered run of the same trace, with the first
-difference marked. With --live nothing is written: the page is served on loopback and follows a trace that is still
-being recorded, until ^C.
+difference marked.
+
+With --live nothing is written: the page is served on loopback and follows a trace that is still being recorded, or the
+folder of an exploration (opsim explore --out), until ^C.
 
 Exit code 1 means that there are findings, 0 that there are none.`,
 		Example: `  opsim report run.optrace
@@ -47,7 +45,11 @@ Exit code 1 means that there are findings, 0 that there are none.`,
 
   # while it is being recorded
   oprec run --out t.optrace -- ./manager &
-  opsim report --live t.optrace`,
+  opsim report --live t.optrace
+
+  # while timings are explored
+  opsim explore t.optrace --operator ./manager --out explored &
+  opsim report --live explored`,
 		Args: cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			switch {
@@ -123,32 +125,4 @@ func (f *reportFlags) file(dirs []string) string {
 		return "report.html"
 	}
 	return strings.TrimSuffix(filepath.Base(filepath.Clean(dirs[0])), ".optrace") + ".html"
-}
-
-func (f *reportFlags) serve(cmd *cobra.Command, dir string) error {
-	if trace, err := traces.Open(dir); err != nil {
-		return err
-	} else if err := trace.Close(); err != nil {
-		return err
-	}
-	if !serve.Loopback(f.listen) {
-		return cli.Usagef("--listen %s: the page asks for no password: name an address of loopback", f.listen)
-	}
-	var lc net.ListenConfig
-	l, err := lc.Listen(cmd.Context(), "tcp", f.listen)
-	if err != nil {
-		return cli.Usagef("--listen: %w", err)
-	}
-	server := &http.Server{Handler: &html.Live{Dir: dir}, ReadHeaderTimeout: 10 * time.Second}
-	go func() {
-		<-cmd.Context().Done()
-		_ = server.Close()
-	}()
-	if _, err := fmt.Fprintf(cmd.OutOrStdout(), "http://%s/ shows %s as it grows; ^C ends it\n", l.Addr(), dir); err != nil {
-		return err
-	}
-	if err := server.Serve(l); err != nil && cmd.Context().Err() == nil {
-		return cli.CannotRun(err)
-	}
-	return nil
 }

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
@@ -39,6 +41,58 @@ func TestReport(t *testing.T) {
 		}
 	}
 	clitest.Refuses(t, []string{"report", labelled(t, "statusloop-faulty"), "--live", "--listen", "0.0.0.0:0"}, "loopback")
+}
+
+// Two traces are one page, whose list names each finding's trace; live there is one.
+func TestReportSeveral(t *testing.T) {
+	out := filepath.Join(t.TempDir(), "both.html")
+	got := clitest.Run(t, "report", labelled(t, "retrystorm-faulty"), labelled(t, "retrystorm-fixed"), "-o", out)
+	if got.Code != 1 || !strings.HasSuffix(got.Stdout, " in "+out+"\n") {
+		t.Errorf("code %d, %q, %q", got.Code, got.Stdout, got.Stderr)
+	}
+	page, err := os.ReadFile(out)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{`<a href="#trace-1-F1">F1 retry-storm</a>`, `<a href="#trace-1-top">retrystorm-faulty.optrace</a>`, `id="trace-2-top"`, "retrystorm-fixed.optrace</h2>"} {
+		if !strings.Contains(string(page), want) {
+			t.Errorf("no %q in the page", want)
+		}
+	}
+	clitest.Refuses(t, []string{"report", "--live", labelled(t, "retrystorm-faulty"), labelled(t, "retrystorm-fixed")}, "one trace")
+}
+
+// The folder of an exploration has a live page with how far it is and what was found.
+func TestLivePageOfExploration(t *testing.T) {
+	dir := t.TempDir()
+	for name, text := range map[string]string{
+		"exploration.json": `{"budget": 3}`,
+		"progress.json":    `{"stage": "running", "planned": 3, "before": 1, "workers": 2, "began": "2026-03-01T12:00:00Z", "pruned": {"no change": 4}, "findings": []}`,
+		"done.jsonl": `{"index": 1, "kind": "crash", "verdict": "fine"}
+{"index": 2, "kind": "crash", "verdict": "alarms", "plan": "seed: 1\nfaults:\n- crash: {}\n", "threads": "fifo", "alarms": "[{\"oracle\": \"missing\", \"what\": \"there is no <b>\"}]"}
+`,
+	} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	page, err := livePage(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := httptest.NewRecorder()
+	page.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "http://localhost/", nil))
+	for _, want := range []string{"2 of 3 plans, 1 of them before", "Running plans, 2 workers", "4 × no change", "<td>crash</td><td>2</td><td>1</td><td>1</td><td>0</td>", "there is no &lt;b&gt;", "Shown by 1 plan (crash)", "- crash: {}"} {
+		if !strings.Contains(w.Body.String(), want) {
+			t.Errorf("no %q in %s", want, w.Body)
+		}
+	}
+	if page, err := livePage(labelled(t, "retrystorm-fixed")); err != nil {
+		t.Errorf("a trace: %v, %v", page, err)
+	}
+	if _, err := livePage(t.TempDir()); err == nil {
+		t.Error("an empty folder has a page")
+	}
 }
 
 // Each form is written, counts what the trace holds, and refuses what makes no sense.
