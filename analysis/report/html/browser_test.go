@@ -1,11 +1,9 @@
 package html
 
 import (
-	"bytes"
 	"context"
 	_ "embed" // the accessibility checker
 	"fmt"
-	"image/png"
 	"net/url"
 	"os"
 	"os/exec"
@@ -131,6 +129,7 @@ func (b *browser) until(js string) {
 func (b *browser) look() string {
 	b.t.Helper()
 	return eval[string](b, `(async () => {
+		for (let i = 0; i < 3; i++) await new Promise(requestAnimationFrame); // another width has been noticed by then
 		const all = [...document.querySelectorAll('.chart')];
 		for (const e of all) {
 			e.scrollIntoView();
@@ -159,17 +158,22 @@ func (b *browser) done() {
 	}
 }
 
-// shot is a picture of the whole page, kept where REPORT_SHOTS says.
-func (b *browser) shot(name string) []byte {
+// shot keeps a picture of the whole page where REPORT_SHOTS says.
+func (b *browser) shot(name string) {
+	b.t.Helper()
+	if dir := os.Getenv("REPORT_SHOTS"); dir != "" {
+		if err := os.WriteFile(filepath.Join(dir, name+".png"), b.picture(), 0o600); err != nil {
+			b.t.Fatal(err)
+		}
+	}
+}
+
+// picture is the whole page as it looks.
+func (b *browser) picture() []byte {
 	b.t.Helper()
 	picture, err := chromedp.Run(b.ctx, chromedp.FullScreenshot(100))
 	if err != nil {
 		b.t.Fatal(err)
-	}
-	if dir := os.Getenv("REPORT_SHOTS"); dir != "" {
-		if err := os.WriteFile(filepath.Join(dir, name+".png"), picture, 0o600); err != nil {
-			b.t.Fatal(err)
-		}
 	}
 	return picture
 }
@@ -197,9 +201,7 @@ func TestChartsHaveData(t *testing.T) {
 				t.Errorf("nothing drawn in %v", empty)
 			}
 			b.fits()
-			if _, err := png.Decode(bytes.NewReader(b.shot(fmt.Sprint("light-", width)))); err != nil {
-				t.Error(err)
-			}
+			b.shot(fmt.Sprint("light-", width))
 			b.do(chromedp.Click(chromedp.CSS("#theme")))
 			b.shot(fmt.Sprint("dark-", width))
 		})
@@ -215,7 +217,36 @@ func (b *browser) fits() {
 	if over := eval[[]string](b, overlaps); len(over) > 0 {
 		b.t.Errorf("texts overlap: %v", over)
 	}
+	if over := eval[[]string](b, drawnOverlaps); len(over) > 0 {
+		b.t.Errorf("texts in charts overlap: %v", over)
+	}
 }
+
+// drawnOverlaps are the pairs of texts in a chart whose boxes cut each other.
+const drawnOverlaps = `(() => {
+	const found = [];
+	for (const el of document.querySelectorAll('.chart')) {
+		const c = window.echarts?.getInstanceByDom(el);
+		if (!c) continue;
+		const boxes = c.getZr().storage.getDisplayList(true).filter(d => d.type === 'tspan' && d.style.text.trim() && !d.invisible && d.style.opacity !== 0).map(d => {
+			const r = d.getBoundingRect().clone();
+			if (d.transform) r.applyTransform(d.transform);
+			for (const clip of d.__clipPaths || []) { // of a legend that can be leafed through
+				const x = clip.getBoundingRect().clone();
+				if (clip.transform) x.applyTransform(clip.transform);
+				const right = Math.min(r.x + r.width, x.x + x.width), below = Math.min(r.y + r.height, x.y + x.height);
+				r.x = Math.max(r.x, x.x); r.y = Math.max(r.y, x.y); r.width = right - r.x; r.height = below - r.y;
+			}
+			return {r, text: d.style.text};
+		});
+		for (let i = 0; i < boxes.length; i++) for (let j = i + 1; j < boxes.length; j++) {
+			const a = boxes[i].r, b = boxes[j].r;
+			const w = Math.min(a.x + a.width, b.x + b.width) - Math.max(a.x, b.x), h = Math.min(a.y + a.height, b.y + b.height) - Math.max(a.y, b.y);
+			if (w > 2 && h > 3) found.push(el.dataset.chart + ': ' + boxes[i].text.slice(0, 30) + ' | ' + boxes[j].text.slice(0, 30));
+		}
+	}
+	return found;
+})()`
 
 // overlaps are the pairs of neighbouring texts whose boxes cut each other.
 const overlaps = `(() => {
@@ -409,21 +440,32 @@ func TestLabelledTraces(t *testing.T) {
 				t.Fatal(err)
 			}
 			o := Options{Reference: opened(t, strings.Replace(dir, "-faulty.", "-fixed.", 1))}
-			charts := 3 // both runs, the timeline, the latencies
-			for _, f := range result.Findings {
+			page := write(t, trace, result, o)
+			d := dataOf(t, page).Runs[0]
+			charts := 2 // both runs, the timeline
+			has := []bool{d.Latency != nil, d.Duration != nil, d.Kernel != nil, d.Flame != nil}
+			for i, f := range result.Findings {
 				charts++
-				for _, more := range []bool{len(f.Path) > 0, len(f.Survival) > 0, f.Evidence.Period != nil, f.Evidence.Backoff != nil} {
-					if more {
-						charts++
-					}
+				e := f.Evidence
+				has = append(has, len(f.Path) > 0, len(f.Survival) > 0, e.Period != nil, e.Backoff != nil && len(e.Backoff.DelaysSeconds) > 1, d.Findings[i].Flame != nil)
+			}
+			for _, more := range has {
+				if more {
+					charts++
 				}
 			}
-			b := open(t, write(t, trace, result, o), 1280, 900)
+			b := open(t, page, 1280, 900)
 			if n := b.look(); n != fmt.Sprint(charts) {
 				t.Errorf("%s charts, want %d", n, charts)
 			}
 			b.fits()
 			b.shot(name)
+			b.do(chromedp.EmulateViewport(390, 844))
+			if n := b.look(); n != fmt.Sprint(charts) {
+				t.Errorf("%s charts on a phone, want %d", n, charts)
+			}
+			b.fits()
+			b.shot(name + "-390")
 		})
 	}
 }

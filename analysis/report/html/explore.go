@@ -108,7 +108,7 @@ func (e *Exploration) write(w io.Writer) error {
 		CSS    template.CSS
 		Script template.JS
 		Policy string
-	}{e, template.CSS(pageCSS), template.JS(exploreJS), "default-src 'none'; connect-src 'self'; style-src 'unsafe-inline'; script-src " + hashOf(exploreJS)}) //nolint:gosec // ours
+	}{e, template.CSS(pageCSS), template.JS(exploreJS), "default-src 'none'; connect-src 'self'; img-src data:; style-src 'unsafe-inline'; script-src " + hashOf(exploreJS)}) //nolint:gosec // ours
 }
 
 // LiveExploration serves the page of an exploration, which puts its newest form in its place now and then, and the pages of

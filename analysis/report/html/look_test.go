@@ -41,7 +41,7 @@ func TestLooksAsBefore(t *testing.T) {
 	trace, result := everything(t, 900)
 	b := open(t, write(t, trace, result, Options{Reference: trace}), 1280, 900)
 	b.look()
-	picture, err := png.Decode(bytes.NewReader(b.shot("whole")))
+	picture, err := png.Decode(bytes.NewReader(b.picture()))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -131,8 +131,8 @@ const makers = {
     label(el, 'Heat map of kernel events over time: ' + h.rows.join(', '));
     c.setOption(options('', {
       grid: {left: 10, right: 15, top: 10, bottom: 60, containLabel: true}, tooltip: {formatter: p => h.rows[p.value[1]] + '\n' + span(p.value[0] * h.width) + ': ' + p.value[2]},
-      xAxis: axis({type: 'category', data: Array.from({length: wide}, (_, i) => span(i * h.width))}), yAxis: axis({type: 'category', data: h.rows, axisLabel: {color: colour('text'), width: 150, overflow: 'truncate'}}),
-      visualMap: {min: 0, max: top, orient: 'horizontal', left: 'center', bottom: 0, textStyle: {color: colour('text')}, inRange: {color: isDark() ? ['#3d2a12', '#f0883e', '#ffdfb6'] : ['#fff1e5', '#f0883e', '#762d00']}},
+      xAxis: axis({type: 'category', data: Array.from({length: wide}, (_, i) => span(i * h.width))}), yAxis: axis({type: 'category', data: h.rows, axisLabel: {color: colour('text'), width: Math.round(el.clientWidth / 3), overflow: 'truncate'}}),
+      visualMap: {min: 0, max: top, text: [String(top), '0'], orient: 'horizontal', left: 'center', bottom: 0, textStyle: {color: colour('text')}, inRange: {color: isDark() ? ['#3d2a12', '#f0883e', '#ffdfb6'] : ['#fff1e5', '#f0883e', '#762d00']}},
       series: [{type: 'heatmap', data: h.cells}],
     }));
   },
@@ -154,6 +154,7 @@ function pick(tl, filter, from, to) {
   return {names, kinds};
 }
 
+const named = (tl, i) => { const kind = data.kinds[tl.kind[i]], name = tl.lanes[tl.lane[i]].name; return kind.split(' ').pop() === name.split(' ')[0] ? kind + ' ' + name.slice(name.indexOf(' ') + 1) : kind + ' ' + name; };
 const note = (tl, i) => 'seq ' + tl.seq[i] + '  ' + data.kinds[tl.kind[i]] + '\n' + tl.lanes[tl.lane[i]].name + '\n' + span(tl.t[i]) + (tl.d[i] ? ', took ' + span(tl.d[i]) : '') + (tl.note[i] ? '\n' + tl.notes[tl.note[i]].slice(0, 120) : '');
 
 const isPass = kind => data.kinds[kind].endsWith('reconcile');
@@ -178,7 +179,8 @@ function series(tl, picked, grid, marks) {
 const narrow = el => el.clientWidth < 600;
 const rowOf = names => axis({type: 'category', inverse: true, data: names, splitLine: {show: true, lineStyle: {color: colour('line')}}, axisTick: {show: false}});
 const timeAxis = (from, to) => axis({type: 'value', min: from, max: to, axisLabel: {color: colour('text'), formatter: span, hideOverlap: true}, splitLine: {show: false}});
-const nameLabel = el => ({color: colour('text'), width: narrow(el) ? 105 : 250, overflow: 'truncate', interval: 0, fontSize: narrow(el) ? 10 : 12});
+// Of a long name the end tells more than the beginning.
+const nameLabel = el => ({color: colour('text'), width: narrow(el) ? 105 : 250, overflow: 'truncate', interval: 0, fontSize: narrow(el) ? 10 : 12, formatter: n => narrow(el) && n.length > 18 ? '…' + n.slice(-17) : n});
 const shown = 24; // lanes at once; more can be scrolled to
 
 function lanes(el, c, tl, o) {
@@ -292,12 +294,12 @@ function show(el, tl, i) {
   let box = el.nextElementSibling;
   if (!box?.classList.contains('record')) { box = document.createElement('div'); box.className = 'record'; box.setAttribute('role', 'status'); el.after(box); }
   box.replaceChildren();
-  add(box, 'h3', 'seq ' + tl.seq[i] + ': ' + data.kinds[tl.kind[i]] + ' ' + tl.lanes[tl.lane[i]].name);
+  add(box, 'h3', 'seq ' + tl.seq[i] + ': ' + named(tl, i));
   add(box, 'p', clock(tl, tl.t[i]) + ', ' + span(tl.t[i]) + ' after the begin' + (tl.d[i] ? ', took ' + span(tl.d[i]) : '') + (tl.note[i] ? '. ' + tl.notes[tl.note[i]] : ''));
   const links = el.choose ? led(tl, i) : [];
   if (links.length) {
     const nav = add(box, 'p');
-    for (const [words, j] of links) { const b = add(nav, 'button', words + ' seq ' + tl.seq[j] + ': ' + (tl.note[j] ? tl.notes[tl.note[j]].slice(0, 80) : data.kinds[tl.kind[j]] + ' ' + tl.lanes[tl.lane[j]].name)); b.type = 'button'; b.onclick = () => { el.choose(j); el.focus({preventScroll: true}); }; nav.append(' '); }
+    for (const [words, j] of links) { const b = add(nav, 'button', words + ' seq ' + tl.seq[j] + ': ' + (tl.note[j] ? tl.notes[tl.note[j]].slice(0, 80) : named(tl, j))); b.type = 'button'; b.onclick = () => { el.choose(j); el.focus({preventScroll: true}); }; nav.append(' '); }
   }
   const run = runOf(el), list = tl === run.timeline && run.changes[tl.seq[i]];
   if (!list) return;
