@@ -278,3 +278,30 @@ func TestFindingsThinned(t *testing.T) {
 		t.Errorf("says %q", said)
 	}
 }
+
+// Events that findings name are all there, however many they are and whatever lane they are on: what is thinned is the rest.
+func TestManyNamed(t *testing.T) {
+	var named []analysis.Item
+	for seq := range int64(300) {
+		named = append(named, analysis.Item{Seq: seq})
+	}
+	r := &analysis.Result{Findings: []analysis.Finding{{
+		Objects: []analysis.Object{{Resource: "pods", Name: "found"}}, Evidence: analysis.Evidence{Items: named},
+	}}}
+	g := newGathered(r, gathering{most: 1000})
+	for seq := range int64(2300) {
+		name := "plain"
+		if seq >= 300 {
+			name = "pods found"
+		}
+		g.add(event{lane: g.lane("objects", name), seq: seq, ts: seq, kind: kindModified})
+	}
+	g.choose()
+	kept := map[string]int{}
+	for _, e := range g.keep.events {
+		kept[e.lane.name]++
+	}
+	if kept["plain"] != 300 || kept["pods found"] != 500 {
+		t.Errorf("kept %v, want the 300 that are named and every fourth of the finding's", kept)
+	}
+}

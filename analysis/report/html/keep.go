@@ -73,7 +73,7 @@ func (k *keeper) thin(most int) {
 	for len(k.events) > most && k.found < sparse {
 		plain := 0
 		for i := range k.events {
-			if e := &k.events[i]; !e.lane.found && e.place > 0 {
+			if e := &k.events[i]; !e.lane.found && e.place > 0 && !k.named[e.seq] {
 				plain++
 			}
 		}
