@@ -20,7 +20,8 @@
 //
 // # What is left out, and said
 //
-// A page holds at most [MaxEvents] events, and [MaxLanes] lanes of a trace. What findings name is always there; of the
-// rest every so-and-so-many-th event of a lane is, and the page says which and how many it leaves out. To make one takes
+// A page holds about [MaxEvents] events at most, and about [MaxLanes] lanes of a trace. What findings name is always
+// there, beyond that if need be, and so are their lanes; of the rest every so-and-so-many-th event of a lane is, the first
+// one always, and the page says which and how many it leaves out. To make one takes
 // memory for that many events and a little (some ten bytes) for each call, reconcile and kernel event of the trace.
 package html

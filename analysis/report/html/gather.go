@@ -10,7 +10,8 @@ import (
 	"github.com/opreplay/opreplay/traces"
 )
 
-// What a page holds at most: a browser draws as much without stutter.
+// About what a page holds at most: a browser draws as much without stutter. What findings name comes beyond it where it is
+// more than that.
 const (
 	MaxEvents = 200_000 // over all traces of the page
 	MaxLanes  = 250     // of each trace
@@ -241,7 +242,8 @@ func (g *gathered) request(x *traces.Request) {
 	g.add(event{seq: x.Seq, ts: x.TS, start: x.Start, lane: g.lane("requests", who), kind: callKind(x), note: callNote(x), of: x.ReconcileID})
 }
 
-// choose puts the lanes in the order of the page and folds those that it has no room for, and objects that only were.
+// choose puts the lanes in the order of the page and folds those that it has no room for, and objects that only were. Lanes
+// that findings are about, or name an event of, are all there.
 func (g *gathered) choose() {
 	maps.DeleteFunc(g.lanes, func(_ [2]string, l *lane) bool {
 		alone := l.still && !l.found && !l.named
@@ -253,7 +255,11 @@ func (g *gathered) choose() {
 	byWeight := slices.SortedFunc(maps.Values(g.lanes), func(a, b *lane) int {
 		return cmp.Or(later(a.found, b.found), later(a.named, b.named), -cmp.Compare(a.n, b.n), cmp.Compare(a.group, b.group), cmp.Compare(a.name, b.name))
 	})
-	g.chosen = byWeight[:min(len(byWeight), MaxLanes)]
+	wanted := 0
+	for wanted < len(byWeight) && (byWeight[wanted].found || byWeight[wanted].named) {
+		wanted++
+	}
+	g.chosen = byWeight[:max(wanted, min(len(byWeight), MaxLanes))]
 	slices.SortFunc(g.chosen, func(a, b *lane) int {
 		return cmp.Or(cmp.Compare(place(a.group), place(b.group)), later(a.found, b.found), cmp.Compare(a.name, b.name))
 	})

@@ -305,3 +305,34 @@ func TestManyNamed(t *testing.T) {
 		t.Errorf("kept %v, want the 300 that are named and every fourth of the finding's", kept)
 	}
 }
+
+// Lanes that findings are about are all there, and those of events that they name; the busiest of the others fill the rest.
+func TestNamedLanes(t *testing.T) {
+	f := analysis.Finding{Row: 1}
+	for i := range MaxLanes + 10 {
+		f.Objects = append(f.Objects, analysis.Object{Resource: "pods", Name: fmt.Sprint("found-", i)})
+	}
+	g := newGathered(&analysis.Result{Findings: []analysis.Finding{f}}, gathering{most: 10_000})
+	var seq int64
+	mark := func(group, name string, kind kind) {
+		seq++
+		g.add(event{lane: g.lane(group, name), seq: seq, kind: kind})
+	}
+	mark("reconciles", "reconcile pods shop/named", kindReconcile)
+	for _, o := range f.Objects {
+		mark("objects", o.String(), kindModified)
+	}
+	for range 3 {
+		mark("objects", "pods other", kindModified)
+	}
+	g.choose()
+	if n := len(g.chosen); n != MaxLanes+11 || g.lane("reconciles", "reconcile pods shop/named").index < 0 {
+		t.Errorf("%d lanes, want the finding's %d and that of the reconcile that it names", n, MaxLanes+10)
+	}
+	if !slices.ContainsFunc(g.keep.events, func(e event) bool { return e.seq == 1 }) {
+		t.Error("an event that a finding names is not there")
+	}
+	if l := g.left; l.Lanes != 1 || l.Folded != 3 {
+		t.Errorf("%d lanes with %d events have no room, want the one that nothing is said of", l.Lanes, l.Folded)
+	}
+}

@@ -8,8 +8,8 @@ import (
 	"github.com/opreplay/opreplay/analysis/report"
 )
 
-// keeper keeps as many events as a page has room for, in memory that is bounded by that: all that findings name, and of
-// the rest of each lane every so-and-so-many-th, the lanes that findings are about last to be thinned.
+// keeper keeps about as many events as a page has room for, in memory that is bounded by that: all that findings name, of
+// each lane the first, and of the rest every so-and-so-many-th, the lanes that findings are about last to be thinned.
 type keeper struct {
 	most   int
 	named  map[int64]bool // seqs that findings name
@@ -133,7 +133,7 @@ func (l left) Said() []string {
 		said = append(said, count(thinned, "event is", "events are")+" not drawn for want of room: "+of+", of the others every "+ordinal(l.Plain)+"; what findings name is drawn always.")
 	}
 	if l.Lanes > 0 {
-		said = append(said, "The page has no room for "+count(l.Lanes, "lane", "lanes")+" more, with "+count(l.Folded, "event", "events")+"; lanes that findings are about come first, then those with most events.")
+		said = append(said, "The page has no room for "+count(l.Lanes, "lane", "lanes")+" more, with "+count(l.Folded, "event", "events")+"; those that findings are about or name are all here, then come those with most events.")
 	}
 	return said
 }
