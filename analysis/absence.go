@@ -14,12 +14,19 @@ import (
 type absence struct {
 	table    traces.Table
 	from, to int64
-	// resource is one that it is about beside those of the finding's objects.
-	resource string
+	// object is one that it is about beside the finding's, of which the resource may be all that is known.
+	object Object
+	// told is set where what the process itself was told decides, and not only what there was.
+	told bool
 }
 
 // noEvents is that no watch told of something.
 func noEvents(from, to int64) absence { return absence{table: traces.TableWatch, from: from, to: to} }
+
+// notTold is that no watch of the process at fault told it of something.
+func notTold(from, to int64) absence {
+	return absence{table: traces.TableWatch, from: from, to: to, told: true}
+}
 
 // hides is whether a loss may be of what the finding takes not to have been.
 func (f *Finding) hides(l traces.Loss, m *Model) bool {
@@ -48,14 +55,24 @@ func (f *Finding) hides(l traces.Loss, m *Model) bool {
 // rows that the finding is about.
 func (f *Finding) concernedBy(stream string, m *Model) bool {
 	first, rest, _ := strings.Cut(stream, "/")
-	if p := m.processes[first]; p != nil && f.Process != "" {
-		return f.Process == first
+	if m.processes[first] != nil {
+		return (f.Process == "" || f.Process == first) && (f.absent.table != traces.TableWatch || f.absent.told || !m.captured(f))
 	}
 	resource, _, _ := strings.Cut(rest, "/")
 	if !slices.ContainsFunc(m.Manifest.Resources, func(r traces.Resource) bool { return r.Resource == resource }) {
 		return true
 	}
-	return resource == f.absent.resource || f.Total > int64(len(f.Objects)) || slices.ContainsFunc(f.Objects, func(o Object) bool { return o.Resource == resource })
+	return resource == f.absent.object.Resource || f.Total > int64(len(f.Objects)) || slices.ContainsFunc(f.Objects, func(o Object) bool { return o.Resource == resource })
+}
+
+// captured is whether the recorder's own watches show what the finding is about: what a process's own lack of it is there
+// then.
+func (m *Model) captured(f *Finding) bool {
+	unseen := func(o Object) bool {
+		s := m.ByUID(o.UID)
+		return s == nil || !s.captured
+	}
+	return !slices.ContainsFunc(f.Objects, unseen) && (f.absent.object.UID == "" || !unseen(f.absent.object))
 }
 
 // supposed is the finding as a note, for rows that may show the contrary are lost.

@@ -174,7 +174,7 @@ func (d *DuplicateCreate) Findings(*Model) ([]Finding, []Note) {
 func (d *DuplicateCreate) finding(g *duplicates) Finding {
 	f := Finding{
 		Severity: Error, Certainty: Likely, Process: g.process.Name, Manager: g.manager, Stack: g.stack, Row: g.row,
-		First: at(g.first), Last: at(g.last), Evidence: g.places.evidence(), told: g.places.nth(2 * d.MinCreates), absent: noEvents(g.first, g.last),
+		First: at(g.first), Last: at(g.last), Evidence: g.places.evidence(), told: g.places.nth(2 * d.MinCreates), absent: notTold(g.first, g.last),
 		Statistics: []Statistic{{Name: "second after", Value: float64(g.after) / 1e9, Unit: "s", Low: float64(g.after) / 1e9, High: float64(g.after) / 1e9, N: 1, Method: "time from the first create's answer to the second create"}},
 		Effect:     Effect{Value: float64(g.n), Unit: "objects too many", Weight: float64(g.n) / float64(d.MinCreates)},
 	}

@@ -259,7 +259,7 @@ func (d *OwnerReference) unseen(m *Model, use *refUse) {
 			d.add(use, wrongScope, resourceName(r.Group, r.Resource)+" "+use.ref.name)
 			return
 		}
-		never := absence{traces.TableWatch, m.FirstTS, m.LastTS, r.Resource}
+		never := absence{table: traces.TableWatch, from: m.FirstTS, to: m.LastTS, object: Object{Group: r.Group, Resource: r.Resource}}
 		if named := m.Object(Key{r.Group, r.Resource, namespace, use.ref.name}); named != nil {
 			d.add(use, wrongUID, fmt.Sprintf("%s, whose uid is %s", named.Object, named.UID)).absent = never
 			return

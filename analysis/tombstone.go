@@ -211,7 +211,7 @@ func (d *Tombstone) left(m *Model, p *Process) (findings []Finding, notes []Note
 		left := float64(m.End(p)-g.missed.back) / 1e9
 		findings = append(findings, Finding{
 			Severity: Error, Certainty: Likely, Process: p.Name, Manager: g.example.manager, Objects: objects, Total: total, Evidence: g.places.evidence(),
-			First: at(g.missed.ts), Last: at(m.End(p)), told: g.missed.back + d.MinLeft, absent: noEvents(g.missed.ts, m.End(p)),
+			First: at(g.missed.ts), Last: at(m.End(p)), told: g.missed.back + d.MinLeft, absent: notTold(g.missed.ts, m.End(p)),
 			Statistics: []Statistic{{Name: "left for", Value: left, Unit: "s", Low: left, High: left, N: total, Unbounded: true, Method: "time from the process's return to the end, a lower bound (right-censored)"}},
 			Effect:     Effect{Value: float64(total), Unit: "objects left", Weight: float64(total)},
 			What:       fmt.Sprintf("%s, which %s had made for %s, is left behind%s", g.example.state.Object, p.Name, g.missed.object, others(total)),
