@@ -151,19 +151,32 @@ func shimFor(text goText) (*os.File, error) {
 
 // executable is an open file without a name that holds CONTENT and can be executed.
 func executable(content []byte) (*os.File, error) {
-	for _, flags := range []int{unix.MFD_EXEC, 0} { // before Linux 6.3 there is no such flag, and all are
-		fd, err := unix.MemfdCreate("shim", flags|unix.MFD_CLOEXEC)
-		if err != nil {
-			continue
-		}
-		f := os.NewFile(uintptr(fd), "shim")
-		if _, err := f.Write(content); err != nil {
-			f.Close()
-			return nil, err
-		}
-		return f, nil
+	f, err := memoryFile(content)
+	if err != nil { // refused (vm.memfd_noexec)
+		return temporaryFile(content)
 	}
-	// Refused (vm.memfd_noexec): a file that nobody has open for writing, since that could not be executed.
+	return f, nil
+}
+
+// memoryFile is an executable file that is nowhere but in memory.
+func memoryFile(content []byte) (*os.File, error) {
+	fd, err := unix.MemfdCreate("shim", unix.MFD_EXEC|unix.MFD_CLOEXEC)
+	if errors.Is(err, unix.EINVAL) { // before Linux 6.3 there is no such flag, and all can be executed
+		fd, err = unix.MemfdCreate("shim", unix.MFD_CLOEXEC)
+	}
+	if err != nil {
+		return nil, err
+	}
+	f := os.NewFile(uintptr(fd), "shim")
+	if _, err := f.Write(content); err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	return f, nil
+}
+
+// temporaryFile is an executable file that has no name any more, and that nobody has open for writing: such a one could
+// not be executed.
+func temporaryFile(content []byte) (*os.File, error) {
 	f, err := os.CreateTemp("", "opsim-shim")
 	if err != nil {
 		return nil, err

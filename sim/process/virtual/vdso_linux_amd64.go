@@ -137,7 +137,7 @@ func machineCode(text string) []byte {
 	}
 	b, err := hex.DecodeString(sb.String())
 	if err != nil {
-		panic("virtual: vdsoCode: " + err.Error())
+		panic("virtual: machine code: " + err.Error())
 	}
 	return b
 }
