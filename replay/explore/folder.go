@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"syscall"
 	"time"
 
 	"github.com/opreplay/opreplay/internal/cli"
@@ -86,7 +87,7 @@ func binaryHash(command string) (string, error) {
 func readIdentity(dir string) (*identity, error) {
 	file := filepath.Join(dir, identityName)
 	text, err := os.ReadFile(file)
-	if errors.Is(err, fs.ErrNotExist) {
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) {
 		return nil, nil
 	} else if err != nil {
 		return nil, cli.CannotRun(err)
@@ -183,6 +184,9 @@ func (c *campaign) resume() error {
 	}
 	for _, r := range readRows(whole) {
 		c.rows[int(r.Index)] = r
+	}
+	if err := os.Remove(filepath.Join(c.o.Out, progressName)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return cli.CannotRun(err) // an earlier sitting's
 	}
 	c.log, err = os.OpenFile(file, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
 	return cli.CannotRun(err)
