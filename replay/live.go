@@ -184,9 +184,10 @@ func (v *virtualRun) collect() {
 	}
 }
 
-// doomed says whether an object that had lost its owners is to be deleted: nothing has come between, and all of their API
-// versions are served. The garbage collector looks for an owner by the version in the reference, and tries again for as
-// long as that is an error (GarbageCollector.isDangling in k8s.io/kubernetes/pkg/controller/garbagecollector).
+// doomed says whether an object that had lost its owners is to be deleted: nothing has come between, and the plan has
+// taken away none of their API versions. The garbage collector looks for an owner by the version in the reference, and
+// once it has seen, within 30 s, that this is not served, it tries again for as long as that is so
+// (GarbageCollector.isDangling in k8s.io/kubernetes/pkg/controller/garbagecollector).
 func (c *collector) doomed(o *owned, served func(group, version, resource string) bool) bool {
 	return c.live[o.UID] == o && c.orphan(o) && !slices.ContainsFunc(o.owners, func(x owner) bool {
 		gv, err := schema.ParseGroupVersion(x.APIVersion)

@@ -86,6 +86,9 @@ func (s *Server) groupList(ctx context.Context) (list metav1.APIGroupList, err e
 	if err != nil {
 		return list, err
 	}
+	if resp.code != http.StatusOK {
+		return list, fmt.Errorf("GET /apis: %d: %s", resp.code, resp.body)
+	}
 	var doc apidiscoveryv2.APIGroupDiscoveryList
 	if err := json.Unmarshal(resp.body, &doc); err != nil {
 		return list, fmt.Errorf("GET /apis: %d: %w", resp.code, err)
