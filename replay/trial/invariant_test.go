@@ -31,6 +31,7 @@ func TestInvariants(t *testing.T) {
 		`!object.status.ready`:                                broken,
 		`object.spec.size > 2`:                                bad,
 		`old == null || object.spec.size == old.spec.size`:    holds,
+
 		`objects.filter(o, o.kind == "Widget").all(o, has(o.spec) && has(o.status.ready))`: "no such key: status",
 	} {
 		rules, err := compile([]Invariant{{Name: "it", Expr: expr}})
