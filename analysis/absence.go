@@ -35,17 +35,12 @@ func (f *Finding) hides(l traces.Loss, m *Model) bool {
 		return false
 	}
 	table, stream, _ := strings.Cut(l.Source, "/")
-	switch table {
-	case "trace", string(traces.TableWatch), "capture":
-	case string(traces.TableRequests):
-		if l.Count >= 0 {
-			return false // texts of so many requests, whose rows are there
-		}
-	}
 	if table == "capture" {
 		table = string(traces.TableWatch)
 	}
-	if table != "trace" && table != string(a.table) {
+	// So many requests lack their texts, or an end; how many have no row at all is never known.
+	rows := a.table != traces.TableRequests || l.Count < 0
+	if table != "trace" && (table != string(a.table) || !rows) {
 		return false
 	}
 	return stream == "" || f.concernedBy(stream, m)

@@ -73,3 +73,17 @@ func TestLossOfAProcessesOwnWatches(t *testing.T) {
 		t.Error("what it was told decides:", result.describe())
 	}
 }
+
+// A pass that stands still rests on requests that there were not: those that lack no more than their texts are there.
+func TestLossOfRequests(t *testing.T) {
+	c := newCluster(t, "op")
+	r := site(c, "front")
+	c.pass("op", "site", r, c.told("op", r), func() { c.sleep(90 * time.Second) })
+	c.quiet(time.Second)
+	for count, findings := range map[int64]int{3: 1, -1: 0} {
+		loss := traces.Loss{Source: "requests/op", From: start, To: start.Add(time.Hour), Count: count}
+		if result := c.withLoss(loss, NewNoDeadline()); len(result.Findings) != findings || len(result.Notes) != 1-findings {
+			t.Errorf("a loss of %d: %s", count, result.describe())
+		}
+	}
+}

@@ -379,5 +379,8 @@ func TestLossesOfProbes(t *testing.T) {
 		if l := d.loss(source, 3, "lost"); l.To.Sub(l.From) != time.Hour || l.Count != 3 {
 			t.Errorf("%+v", l)
 		}
+		if l := d.dropped(3); l.Source != source || l.Count != -1 || !strings.HasPrefix(l.Reason, "3 events") {
+			t.Errorf("calls and passes may lack their rows: %+v", l)
+		}
 	}
 }

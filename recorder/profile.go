@@ -226,7 +226,9 @@ func (p *profiler) losses() []traces.Loss {
 		add("samples", int64(lost), "samples that the ring buffer had no room for")
 	}
 	events := p.j.eventSource()
-	add(events, t.lost, "events of the operator's that the ring buffer had no room for")
+	if t.lost > 0 {
+		all = append(all, p.j.dropped(t.lost))
+	}
 	add(events, t.lostBodies, "parts of request bodies that the ring buffer had no room for")
 	if t.ended != nil {
 		add(events, -1, "reading ended: "+t.ended.Error())
@@ -247,6 +249,12 @@ func (p *profiler) losses() []traces.Loss {
 		add("samples", -1, fmt.Sprintf("the structures of %s are not known: no goroutine numbers, and so no reconciles of samples", t.unknown))
 	}
 	return append(all, p.j.losses()...)
+}
+
+// dropped is the loss of n events of the probes. How many rows that makes is not known: a call or a pass has several, or
+// has no row for one that is missing.
+func (j *joiner) dropped(n int64) traces.Loss {
+	return j.loss(j.eventSource(), -1, count(n, "event", "events")+" of the operator's that the ring buffer had no room for")
 }
 
 // losses are what the joiner could not join.
