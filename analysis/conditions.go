@@ -48,7 +48,7 @@ type badConditions struct {
 	first, last int64
 	told        int64
 	longest     float64 // seconds, of contradictions
-	n           int64
+	n           int64   // times; of flapping, those of the condition that turned most
 	objects     map[Object]float64
 	places      places
 }
@@ -111,6 +111,7 @@ func (d *ObservedGeneration) turn(c *Change, x *conditions, n *oneCondition) {
 	o := &x.list[i]
 	if n.generation > 0 && n.generation < o.generation {
 		g := d.bad(c.State, c.Author, goingBack, c.TS, c.TS)
+		g.n++
 		g.places.add(c.Seq, c.TS, "generation %d after %d", n.generation, o.generation)
 		if g.n == 1 {
 			g.what = fmt.Sprintf("condition %s of %s of generation %d after it had been of generation %d", o.kind, c.State.Object, n.generation, o.generation)
@@ -131,8 +132,8 @@ func (d *ObservedGeneration) turn(c *Change, x *conditions, n *oneCondition) {
 		return
 	}
 	g := d.bad(c.State, c.Author, flapping, o.places.nth(1), c.TS)
-	if g.n = max(g.n, o.flips); g.n == o.flips {
-		g.places = o.places
+	if o.flips > g.n {
+		g.n, g.places = o.flips, o.places
 		g.what = fmt.Sprintf("condition %s of %s %s in %s, and nobody else had changed anything", o.kind, c.State.Object, times(o.flips), seconds(c.TS-o.places.nth(1)))
 	}
 }
@@ -162,6 +163,7 @@ func (d *ObservedGeneration) endContrary(s *State, x *conditions, now int64) {
 		return // conditions that are written one after the other
 	}
 	g := d.bad(s, k.author, contradicting, k.since, k.since+d.LabelledFor)
+	g.n++
 	g.last = max(g.last, now)
 	g.places.add(k.author.seq(), k.since, "written as version %d", k.rv, 0)
 	if lasted := float64(now-k.since) / 1e9; lasted > g.longest {
@@ -170,7 +172,7 @@ func (d *ObservedGeneration) endContrary(s *State, x *conditions, now int64) {
 	}
 }
 
-// bad is the fault of that writer, resource and class, with one more of it.
+// bad is the fault of that writer, resource and class, with the object among those that have it.
 func (d *ObservedGeneration) bad(s *State, a Author, class string, first, told int64) *badConditions {
 	key := strings.Join([]string{a.Name(), resourceName(s.Group, s.Resource), class}, "\x00")
 	g := d.untrusted[key]
@@ -178,7 +180,6 @@ func (d *ObservedGeneration) bad(s *State, a Author, class string, first, told i
 		g = &badConditions{class: class, author: a, first: first, told: told, objects: map[Object]float64{}}
 		d.untrusted[key] = g
 	}
-	g.n++
 	g.last = max(g.last, told)
 	if len(g.objects) < 1024 {
 		g.objects[s.Object]++

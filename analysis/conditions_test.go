@@ -89,3 +89,25 @@ func TestConditionsThatCannotBeTrusted(t *testing.T) {
 		})
 	}
 }
+
+// Of two that flap, what is told is the count of the one that turned most, with its places.
+func TestTwoThatFlap(t *testing.T) {
+	c := newCluster(t, "op")
+	front, back := site(c, "front"), site(c, "back")
+	c.sleep(time.Second)
+	turn := func(s ref, i int) {
+		c.status("op", s, state(1, "Ready="+[]string{"True", "False"}[i%2]))
+		c.sleep(2 * time.Second)
+	}
+	for i := range 12 {
+		turn(front, i)
+		turn(back, i)
+	}
+	for i := range 4 {
+		turn(back, i)
+	}
+	f := c.analyze(NewObservedGeneration()).only(t, "observed-generation")
+	if n := f.statistic(t, "times"); n.Value != 15 || f.Total != 2 || f.Evidence.Total != 15 || !strings.Contains(f.What, "shop/back 15 times") {
+		t.Errorf("%v times, %d places: %s", n.Value, f.Evidence.Total, f.What)
+	}
+}
