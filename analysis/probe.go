@@ -228,7 +228,7 @@ func (d *Probe) owner(m *Model, c *Change) {
 	says := !c.Deleted && saysReady(c.After)
 	switch {
 	case says && !said:
-		by := readiness{since: c.TS, manager: c.Author.Manager}
+		by := readiness{since: c.TS, manager: c.Manager()}
 		if c.Author.Call != nil {
 			by.stack = c.Author.Call.Stack
 		}

@@ -60,6 +60,23 @@ func TestStaleReadiness(t *testing.T) {
 	}
 }
 
+// Who had it say Ready is told, whichever other detectors have asked for the writer.
+func TestWriterOfStaleReadiness(t *testing.T) {
+	c := newCluster(t, "op")
+	s, d := deployed(c)
+	c.status("op", s, m{"conditions": []any{condition("Ready", "False", c.stamp())}})
+	c.begin("stranger", "update", "status", s).commit(func(o m) {
+		o["metadata"].(m)["managedFields"] = []any{m{"manager": "stranger", "time": "2026-03-01T12:00:00Z"}}
+		o["status"] = m{"conditions": []any{condition("Ready", "True", c.stamp())}}
+	})
+	c.sleep(10 * time.Second)
+	c.status("deployment-controller", d, m{"readyReplicas": 0})
+	c.quiet(2 * time.Minute)
+	if f := c.analyze(NewProbe()).only(t, "probe"); f.Manager != "stranger" {
+		t.Errorf("said by %q", f.Manager)
+	}
+}
+
 func TestNoStaleReadiness(t *testing.T) {
 	for name, scene := range map[string]func(c *cluster, s, d ref){
 		"taken back in time": func(c *cluster, s, d ref) {
