@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	"github.com/opreplay/opreplay/analysis/internal/jsontext"
-	"github.com/opreplay/opreplay/analysis/stats"
 	"github.com/opreplay/opreplay/traces"
 )
 
@@ -159,8 +158,7 @@ func refusedObjects(group []*rejection) (objects []Object, total, n int64) {
 
 func (d *RetryStorm) rejected(group []*rejection) Finding {
 	x := group[0]
-	delays := x.places.delays()
-	grown := backoff(delays, stats.Growing(delays))
+	grown := x.places.backoff()
 	f := Finding{
 		Severity: Error, Certainty: Sure, Process: x.key.process.Name, Manager: x.manager, Field: x.field, Stack: x.stack,
 		First: at(x.first), Last: at(x.last), Evidence: x.places.evidence(), told: max(x.places.nth(d.MinRefusals), x.first+d.Sustained),

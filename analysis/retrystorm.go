@@ -293,16 +293,15 @@ func (d *RetryStorm) storm(m *Model, group []*retries) Finding {
 	last := r.recent.newest(0).ts
 	sorted := slices.Clone(intervals)
 	typical, _, _ := stats.Median(sorted)
-	grown := backoff(intervals, intervals)
 	f := Finding{
 		Severity: Warning, Certainty: Sure, Process: r.process, First: at(r.first), Last: at(last), Evidence: r.places.evidence(), told: r.places.nth(int64(d.MinFailures)),
 		Statistics: []Statistic{
-			growth(grown),
+			growth(backoff(intervals, intervals)),
 			median("interval", "s", sorted, int64(len(intervals))),
 			rate("failures", r.n-1, float64(last-r.first)/1e9),
 		},
 	}
-	f.Evidence.Backoff = grown
+	f.Evidence.Backoff = r.places.backoff()
 	if typical < 1 {
 		f.Severity = Error // load without end: a key a second and object
 	}
@@ -380,6 +379,12 @@ func growth(b *Backoff) Statistic {
 		s.Confidence = 0
 	}
 	return s
+}
+
+// backoff is how the first delays between the places grow, until they stop.
+func (p *places) backoff() *Backoff {
+	delays := p.delays()
+	return backoff(delays, stats.Growing(delays))
 }
 
 // backoff is how delays grow, those in fitted; it is told of the delays that are given.

@@ -132,6 +132,25 @@ func TestCappedBackoff(t *testing.T) {
 	}
 }
 
+// A storm says of its first delays how they grew, and is judged by its last.
+func TestFirstDelaysOfAStorm(t *testing.T) {
+	c := newCluster(t, "op")
+	s, wait := site(c, "front"), 10*time.Millisecond
+	for range 90 {
+		c.failed("op", s, "no route")
+		c.sleep(wait)
+		wait = min(2*wait, 640*time.Millisecond)
+	}
+	f := c.analyze(NewRetryStorm()).only(t, "retry-storm")
+	b := f.Evidence.Backoff
+	if b == nil || math.Abs(b.Ratio-2) > 0.05 || b.Fitted != 7 || len(b.DelaysSeconds) != begunPlaces-1 || b.DelaysSeconds[0] > 0.02 {
+		t.Errorf("backoff: %+v", b)
+	}
+	if g := f.statistic(t, "growth of the interval"); math.Abs(g.Value-1) > 0.01 {
+		t.Errorf("judged by a growth of %v", g.Value)
+	}
+}
+
 // The curve to draw has the period's strength at the period, and a periodogram stands above its line only near it, or a
 // multiple or part of it.
 func TestCurve(t *testing.T) {
