@@ -11,6 +11,7 @@ import (
 	"log/slog"
 	"net"
 	"os"
+	"sync"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -34,6 +35,7 @@ type GaugeReconciler struct {
 	Fixed bool
 	Stop  context.Context // ends with the operator
 
+	mu      sync.Mutex
 	readers map[types.NamespacedName]bool
 }
 
@@ -43,6 +45,8 @@ func (r *GaugeReconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl
 	if err := r.Get(ctx, req.NamespacedName, gauge); err != nil {
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	if !r.readers[req.NamespacedName] {
 		r.readers[req.NamespacedName] = true
 		go r.follow(req.NamespacedName, gauge.Spec.Address)
@@ -53,8 +57,8 @@ func (r *GaugeReconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl
 // follow reads a gauge for as long as it is there.
 func (r *GaugeReconciler) follow(key types.NamespacedName, address string) {
 	for first := true; ; first = false {
-		gauge := &Gauge{}
-		if err := r.Get(r.Stop, key, gauge); err != nil {
+		gauge := r.stillThere(key)
+		if gauge == nil {
 			return
 		}
 		if r.Fixed {
@@ -76,6 +80,19 @@ func (r *GaugeReconciler) follow(key types.NamespacedName, address string) {
 			return
 		}
 	}
+}
+
+// stillThere is a gauge, nil if it is there no more. Its reader ends then, and a gauge that is made anew by that name gets
+// another one: it is seen here, or it is reconciled after this.
+func (r *GaugeReconciler) stillThere(key types.NamespacedName) *Gauge {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	gauge := &Gauge{}
+	if err := r.Get(r.Stop, key, gauge); err != nil {
+		delete(r.readers, key)
+		return nil
+	}
+	return gauge
 }
 
 // read takes one reading.
