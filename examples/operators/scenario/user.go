@@ -66,10 +66,10 @@ func (u *user) of(t thing) dynamic.ResourceInterface {
 func (u *user) create(ctx context.Context, t thing, kind string, spec map[string]any) error {
 	object := &unstructured.Unstructured{Object: map[string]any{
 		"apiVersion": t.resource.GroupVersion().String(), "kind": kind,
-		"metadata": map[string]any{"namespace": u.namespace, "name": t.name},
+		"metadata": map[string]any{"name": t.name}, // the namespace, where there is one, is that of the request
 		"spec":     spec,
 	}}
-	_, err := u.client.Resource(t.resource).Namespace(u.namespace).Create(ctx, object, metav1.CreateOptions{FieldManager: creator})
+	_, err := u.of(t).Create(ctx, object, metav1.CreateOptions{FieldManager: creator})
 	if err != nil {
 		return fmt.Errorf("create %s: %w", t, err)
 	}
@@ -94,8 +94,7 @@ func (u *user) edit(ctx context.Context, t thing, spec map[string]any) (int64, e
 	if err != nil {
 		return 0, err
 	}
-	object, err := u.client.Resource(t.resource).Namespace(u.namespace).
-		Patch(ctx, t.name, types.MergePatchType, patch, metav1.PatchOptions{FieldManager: editor})
+	object, err := u.of(t).Patch(ctx, t.name, types.MergePatchType, patch, metav1.PatchOptions{FieldManager: editor})
 	if err != nil {
 		return 0, fmt.Errorf("edit %s: %w", t, err)
 	}
@@ -108,8 +107,7 @@ func (u *user) status(ctx context.Context, t thing, manager string, status map[s
 	if err != nil {
 		return err
 	}
-	_, err = u.client.Resource(t.resource).Namespace(u.namespace).
-		Patch(ctx, t.name, types.MergePatchType, patch, metav1.PatchOptions{FieldManager: manager}, "status")
+	_, err = u.of(t).Patch(ctx, t.name, types.MergePatchType, patch, metav1.PatchOptions{FieldManager: manager}, "status")
 	if err != nil {
 		return fmt.Errorf("status of %s: %w", t, err)
 	}
@@ -117,7 +115,7 @@ func (u *user) status(ctx context.Context, t thing, manager string, status map[s
 }
 
 func (u *user) delete(ctx context.Context, t thing) error {
-	if err := u.client.Resource(t.resource).Namespace(u.namespace).Delete(ctx, t.name, metav1.DeleteOptions{}); err != nil {
+	if err := u.of(t).Delete(ctx, t.name, metav1.DeleteOptions{}); err != nil {
 		return fmt.Errorf("delete %s: %w", t, err)
 	}
 	return nil
