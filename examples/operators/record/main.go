@@ -5,8 +5,8 @@
 //	go run ./examples/operators/record statusrace
 //	go run ./examples/operators/record --ebpf --out traces/labelled --suffix -lines statusrace
 //
-// With --ebpf the operator is looked at from the kernel too (Linux on amd64, as root): a trace knows the line of each call,
-// and the source that the lines are of is kept beside it, in sources.
+// With --ebpf the operator is looked at from the kernel too (Linux on amd64, as root): a trace knows the line of each call.
+// Of a faulty twin, whose lines the tests look at, the main.go that they are of is kept beside it, in sources.
 // Operators that only a recording shows (operators.Recorded) are not among all of them: name them.
 //
 // Run it in the root of a clone after `make build`: the traces name the operators by their path from there,
@@ -125,13 +125,13 @@ func (t tape) record(ctx context.Context, s scenario.Scenario, command []string,
 	if err := os.RemoveAll(out); err != nil {
 		return err
 	}
-	if err := os.Rename(fresh, out); err != nil || t.ebpf == recorder.EBPFOff {
+	if err := os.Rename(fresh, out); err != nil || t.ebpf == recorder.EBPFOff || t.fixed {
 		return err
 	}
 	return keepSource(s.Name, filepath.Join(filepath.Dir(out), "sources"))
 }
 
-// keepSource copies an operator's source, whose lines a trace has, into a folder.
+// keepSource copies an operator's main.go, whose lines a trace has, into a folder.
 func keepSource(name, folder string) error {
 	source, err := os.ReadFile(filepath.Join("examples", "operators", name, "main.go"))
 	if err != nil {
