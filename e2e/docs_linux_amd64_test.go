@@ -323,6 +323,8 @@ func (r *reader) start(s clitest.Step, h how) *atWork {
 	// Not the test's context: it ends before the cleanup, which is to end the command.
 	w := &atWork{step: s, how: h, cmd: exec.CommandContext(context.Background(), "sh", args...), screen: &screen{}, done: make(chan error, 1)}
 	w.cmd.Dir, w.cmd.Stdout, w.cmd.Stderr = r.dir, w.screen, w.screen
+	// What a command leaves running may have its output still: its end is not waited for.
+	w.cmd.WaitDelay = 10 * time.Second
 	for name, value := range r.env {
 		w.cmd.Env = append(w.cmd.Env, name+"="+value)
 	}
@@ -389,7 +391,7 @@ func (r *reader) ended(w *atWork) {
 		r.t.Fatalf("line %d: %s: had not ended after %v\n%s", w.step.Line, w.cmd, 2*limit, w.screen.text())
 	}
 	if _, isExit := errors.AsType[*exec.ExitError](err); err != nil && !isExit {
-		r.t.Fatal(err)
+		r.t.Fatalf("line %d: %s: %v\n%s", w.step.Line, w.cmd, err, w.screen.text())
 	}
 	text := r.printed(w)
 	if code := w.cmd.ProcessState.ExitCode(); code != w.how.code {
