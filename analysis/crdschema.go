@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"math"
 	"regexp"
 	"slices"
 	"strconv"
@@ -33,8 +34,9 @@ type crdVersion struct {
 	} `json:"schema"`
 }
 
-// crdSchema is what of a structural schema can be checked without a compiler: CEL rules are left out, so that what it
-// refuses an API server refuses too, and not the other way. Their compiler comes with packages of the API server, its
+// crdSchema is what of a structural schema can be checked without a compiler: CEL rules and formats that are not known
+// here are left out, so that what it refuses an API server refuses too, and not the other way: what must not be admitted
+// (not, oneOf) is judged only where nothing was left out. CEL's compiler comes with packages of the API server, its
 // authorizer and feature gates, which would be in everything that reads a trace.
 type crdSchema struct {
 	Type          string                `json:"type"`
@@ -52,6 +54,7 @@ type crdSchema struct {
 	MinProperties *int                  `json:"minProperties"`
 	MaxProperties *int                  `json:"maxProperties"`
 	Unique        bool                  `json:"uniqueItems"`
+	MultipleOf    *float64              `json:"multipleOf"`
 	ExclusiveMin  bool                  `json:"exclusiveMinimum"`
 	ExclusiveMax  bool                  `json:"exclusiveMaximum"`
 	Pattern       string                `json:"pattern"`
@@ -88,6 +91,18 @@ type violation struct{ path, pattern, rule string }
 // maxViolations bounds those of one object.
 const maxViolations = 4
 
+// verdict is what a schema says of a value.
+type verdict struct {
+	violations []violation
+	unsure     bool // something could not be checked, which may be a violation too
+}
+
+func (v *verdict) add(path, pattern, rule string) {
+	if len(v.violations) < maxViolations {
+		v.violations = append(v.violations, violation{path, pattern, rule})
+	}
+}
+
 // check is what of an object a schema does not admit.
 func (s *crdSchema) check(body string) []violation {
 	decoder := json.NewDecoder(bytes.NewReader([]byte(body)))
@@ -96,7 +111,7 @@ func (s *crdSchema) check(body string) []violation {
 	if decoder.Decode(&object) != nil {
 		return nil
 	}
-	var out []violation
+	var out verdict
 	for _, name := range sortedKeys(s.Properties) {
 		if v, there := object[name]; there && name != "metadata" && name != "kind" && name != "apiVersion" {
 			s.Properties[name].value(v, name, name, &out)
@@ -104,25 +119,28 @@ func (s *crdSchema) check(body string) []violation {
 	}
 	for _, name := range s.Required {
 		if _, there := object[name]; !there {
-			out = append(out, violation{name, name, "is required"})
+			out.add(name, name, "is required")
 		}
 	}
-	return out
+	return out.violations
 }
 
-func (s *crdSchema) value(v any, path, pattern string, out *[]violation) {
+func (s *crdSchema) value(v any, path, pattern string, out *verdict) {
 	add := func(format string, args ...any) {
-		if len(*out) < maxViolations {
-			*out = append(*out, violation{path, pattern, fmt.Sprintf(format, args...)})
-		}
+		out.add(path, pattern, fmt.Sprintf(format, args...))
 	}
-	if s == nil || s.IntOrString || s.EmbeddedThing || v == nil {
+	if s == nil {
+		return
+	}
+	if s.IntOrString || s.EmbeddedThing || v == nil {
+		out.unsure = true
 		return // a null is dropped or defaulted before it is looked at
 	}
 	if len(s.Enum) > 0 && !slices.ContainsFunc(s.Enum, func(e json.RawMessage) bool { return equalJSON(e, v) }) {
 		add("must be one of %s", enumText(s.Enum))
 		return
 	}
+	out.unsure = out.unsure || len(s.Enum) > 0 && !scalar(v) || !s.known()
 	switch x := v.(type) {
 	case map[string]any:
 		if s.Type != "" && s.Type != "object" {
@@ -170,38 +188,64 @@ func (s *crdSchema) value(v any, path, pattern string, out *[]violation) {
 }
 
 // combined is what the combinators do not admit: allOf says what, the others only that it is so.
-func (s *crdSchema) combined(v any, path, pattern string, out *[]violation) {
+func (s *crdSchema) combined(v any, path, pattern string, out *verdict) {
 	for _, one := range s.AllOf {
 		one.value(v, path, pattern, out)
 	}
-	admitting := func(list []*crdSchema) (n int) {
-		for _, one := range list {
-			if one.admits(v) {
-				n++
-			}
-		}
-		return n
-	}
-	say := func(rule string) {
-		if len(*out) < maxViolations {
-			*out = append(*out, violation{path, pattern, rule})
+	if yes, perhaps := admitting(s.AnyOf, v); len(s.AnyOf) > 0 && yes == 0 {
+		if out.unsure = out.unsure || perhaps > 0; perhaps == 0 {
+			out.add(path, pattern, "must be one of several forms (anyOf), and is none")
 		}
 	}
-	if len(s.AnyOf) > 0 && admitting(s.AnyOf) == 0 {
-		say("must be one of several forms (anyOf), and is none")
+	if yes, perhaps := admitting(s.OneOf, v); len(s.OneOf) > 0 {
+		switch {
+		case yes > 1 || yes+perhaps == 0:
+			out.add(path, pattern, fmt.Sprintf("must be exactly one of several forms (oneOf), and is %d", yes))
+		case perhaps > 0:
+			out.unsure = true
+		}
 	}
-	if n := admitting(s.OneOf); len(s.OneOf) > 0 && n != 1 {
-		say(fmt.Sprintf("must be exactly one of several forms (oneOf), and is %d", n))
-	}
-	if s.Not != nil && s.Not.admits(v) {
-		say("must not be of a form (not), and is")
+	if s.Not != nil {
+		yes, known := s.Not.admits(v)
+		out.unsure = out.unsure || !known
+		if yes && known {
+			out.add(path, pattern, "must not be of a form (not), and is")
+		}
 	}
 }
 
-func (s *crdSchema) admits(v any) bool {
-	var out []violation
+// admitting is how many of the schemas admit a value, and how many more may.
+func admitting(list []*crdSchema, v any) (yes, perhaps int) {
+	for _, one := range list {
+		switch admits, known := one.admits(v); {
+		case !known:
+			perhaps++
+		case admits:
+			yes++
+		}
+	}
+	return yes, perhaps
+}
+
+// admits is whether the schema admits a value; known is false where something that was not checked may forbid it.
+func (s *crdSchema) admits(v any) (yes, known bool) {
+	var out verdict
 	s.value(v, "", "", &out)
-	return len(out) == 0
+	yes = len(out.violations) == 0
+	return yes, !yes || !out.unsure
+}
+
+// known is whether all that the schema itself says of texts and numbers can be checked.
+func (s *crdSchema) known() bool {
+	return (s.Format == "" || slices.Contains(formats, s.Format)) && (s.Pattern == "" || s.regexp() != nil)
+}
+
+func scalar(v any) bool {
+	switch v.(type) {
+	case map[string]any, []any:
+		return false
+	}
+	return true
 }
 
 // formats are those that an API server holds texts against (apiextensions-apiserver, pkg/apiserver/validation/formats.go),
@@ -231,14 +275,16 @@ func (s *crdSchema) matches(text string) bool {
 	if s.Pattern == "" {
 		return true
 	}
+	re := s.regexp()
+	return re == nil || re.MatchString(text)
+}
+
+// regexp is the schema's pattern, nil for one that is none.
+func (s *crdSchema) regexp() *regexp.Regexp {
 	if s.pattern == nil {
-		re, err := regexp.Compile(s.Pattern)
-		if err != nil {
-			return true
-		}
-		s.pattern = re
+		s.pattern, _ = regexp.Compile(s.Pattern)
 	}
-	return s.pattern.MatchString(text)
+	return s.pattern
 }
 
 func (s *crdSchema) number(x json.Number, add func(string, ...any)) {
@@ -252,16 +298,22 @@ func (s *crdSchema) number(x json.Number, add func(string, ...any)) {
 	if err == nil && (low || high) {
 		add("is %s, out of bounds", x)
 	}
+	if err == nil && s.MultipleOf != nil && *s.MultipleOf > 0 && !whole(f / *s.MultipleOf) {
+		add("must be a multiple of %v", *s.MultipleOf)
+	}
 }
 
-func (s *crdSchema) object(x map[string]any, path, pattern string, out *[]violation) {
+// whole is whether a number is an integer, as far as a division of floating point numbers tells.
+func whole(f float64) bool { return math.Abs(f-math.Round(f)) <= 1e-9*max(1, math.Abs(f)) }
+
+func (s *crdSchema) object(x map[string]any, path, pattern string, out *verdict) {
 	for _, name := range s.Required {
-		if _, there := x[name]; !there && len(*out) < maxViolations {
-			*out = append(*out, violation{path + "." + name, pattern + "." + name, "is required"})
+		if _, there := x[name]; !there {
+			out.add(path+"."+name, pattern+"."+name, "is required")
 		}
 	}
-	if n := len(x); (s.MinProperties != nil && n < *s.MinProperties || s.MaxProperties != nil && n > *s.MaxProperties) && len(*out) < maxViolations {
-		*out = append(*out, violation{path, pattern, fmt.Sprintf("has %d fields, which are too few or too many", n)})
+	if n := len(x); s.MinProperties != nil && n < *s.MinProperties || s.MaxProperties != nil && n > *s.MaxProperties {
+		out.add(path, pattern, fmt.Sprintf("has %d fields, which are too few or too many", n))
 	}
 	var rest crdSchema
 	others := len(s.Additional) > 0 && json.Unmarshal(s.Additional, &rest) == nil
@@ -281,7 +333,9 @@ func equalJSON(raw json.RawMessage, v any) bool {
 		var text string
 		return json.Unmarshal(raw, &text) == nil && text == x
 	case json.Number:
-		return strings.TrimSpace(string(raw)) == x.String()
+		a, err := x.Float64()
+		b, not := strconv.ParseFloat(strings.TrimSpace(string(raw)), 64)
+		return err == nil && not == nil && a == b || strings.TrimSpace(string(raw)) == x.String()
 	case bool:
 		return strings.TrimSpace(string(raw)) == strconv.FormatBool(x)
 	}

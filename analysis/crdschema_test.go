@@ -27,6 +27,23 @@ func TestFormsOfValues(t *testing.T) {
 		{`{"type":"object","anyOf":[{"required":["a"]},{"required":["b"]}],"properties":{"a":{"type":"string"},"b":{"type":"string"}}}`, `{}`, "anyOf"},
 		{`{"type":"object","oneOf":[{"required":["a"]},{"required":["b"]}],"properties":{"a":{"type":"string"},"b":{"type":"string"}}}`, `{"a":"x","b":"x"}`, "is 2"},
 		{`{"type":"string","not":{"enum":["none"]}}`, `"none"`, "must not"},
+		{`{"type":"integer","multipleOf":3}`, `9`, ""},
+		{`{"type":"integer","multipleOf":3}`, `10`, "multiple of 3"},
+		{`{"type":"number","multipleOf":0.1}`, `0.3`, ""},
+		{`{"type":"integer","enum":[1,2]}`, `1.0`, "must be of type integer"},
+		{`{"type":"number","enum":[1,2]}`, `1.0`, ""},
+		// What is not checked may forbid it, and what must not be is allowed then.
+		{`{"type":"string","not":{"format":"of-our-own"}}`, `"anything"`, ""},
+		{`{"type":"string","not":{"pattern":"(?<=a)b"}}`, `"ab"`, ""},
+		{`{"type":"string","not":{"anyOf":[{"format":"of-our-own"},{"enum":["b"]}]}}`, `"a"`, ""},
+		{`{"type":"string","not":{"anyOf":[{"format":"of-our-own"},{"enum":["b"]}]}}`, `"b"`, "must not"},
+		{`{"type":"string","not":{"not":{"format":"of-our-own"}}}`, `"a"`, ""},
+		{`{"type":"integer","not":{"multipleOf":2}}`, `3`, ""},
+		{`{"type":"integer","not":{"multipleOf":2}}`, `4`, "must not"},
+		{`{"type":"array","not":{"enum":[["a"]]},"items":{"type":"string"}}`, `["b"]`, ""},
+		{`{"type":"string","oneOf":[{"format":"of-our-own"},{"enum":["a","b"]}]}`, `"a"`, ""},
+		{`{"type":"string","oneOf":[{"format":"of-our-own"},{"minLength":1},{"enum":["a"]}]}`, `"a"`, "is 2"},
+		{`{"type":"string","oneOf":[{"pattern":"^a"},{"enum":["b"]}]}`, `"c"`, "is 0"},
 		{`{"x-kubernetes-int-or-string":true,"anyOf":[{"type":"integer"},{"type":"string"}]}`, `"50%"`, ""},
 	} {
 		crd, ok := readCRD(fmt.Sprintf(`{"spec":{"names":{"plural":"sites"},"versions":[{"name":"v1","schema":{"openAPIV3Schema":{"properties":{"spec":{"properties":{"x":%s}}}}}}]}}`, x.schema))
