@@ -15,7 +15,6 @@ import (
 	"github.com/opreplay/opreplay/analysis/report/html"
 	"github.com/opreplay/opreplay/internal/cli"
 	"github.com/opreplay/opreplay/replay/explore"
-	"github.com/opreplay/opreplay/replay/trial"
 	"github.com/opreplay/opreplay/sim/serve"
 	"github.com/opreplay/opreplay/traces"
 )
@@ -53,7 +52,10 @@ func livePage(dir string) (http.Handler, error) {
 	if s, err := explore.Look(dir); err != nil {
 		return nil, err
 	} else if s != nil {
-		return &html.LiveExploration{Look: func() (*html.Exploration, string, error) { return exploration(dir) }}, nil
+		return &html.LiveExploration{
+			Version: func() string { return explore.Version(dir) },
+			Look:    func() (*html.Exploration, error) { return exploration(dir) },
+		}, nil
 	}
 	trace, err := traces.Open(dir)
 	if err != nil {
@@ -63,41 +65,30 @@ func livePage(dir string) (http.Handler, error) {
 }
 
 // exploration is what a page says of an exploration's folder as it is now.
-func exploration(dir string) (*html.Exploration, string, error) {
+func exploration(dir string) (*html.Exploration, error) {
 	s, err := explore.Look(dir)
 	if err != nil {
-		return nil, "", err
+		return nil, err
 	}
 	if s == nil {
-		return nil, "", cli.Usagef("%s: the exploration is gone", dir)
+		return nil, cli.Usagef("%s: the exploration is gone", dir)
 	}
 	e := &html.Exploration{
-		Title: filepath.Base(filepath.Clean(dir)), Over: s.Stage == explore.Done || s.Stage == explore.Stopped,
+		Title: filepath.Base(filepath.Clean(dir)), Stage: s.Doing(), Over: s.Stage == explore.Done || s.Stage == explore.Stopped,
 		Planned: s.Planned, Done: len(s.Rows), Before: s.Before, Began: s.Began, Now: time.Now(), Until: s.Until,
 	}
 	if !s.Ended.IsZero() {
 		e.Now = s.Ended
 	}
-	switch {
-	case s.Planned == 0:
-		e.Stage = "Playing the unaltered run"
-	case s.Stage == explore.Running:
-		e.Stage = "Running plans, " + cli.Count(s.Workers, "worker")
-	case s.Stage == explore.Shrinking:
-		e.Stage = "All plans are run; making those of the findings small"
-	case s.Stage == explore.Stopped:
-		e.Stage = "Stopped before its end; the same command goes on"
-	case s.Stage == explore.Done:
-		e.Stage = "Done"
+	for _, k := range explore.Tally(s.Rows) {
+		e.Kinds = append(e.Kinds, html.ExploredKind(k))
 	}
-	e.Kinds = explored(s.Rows)
 	for _, why := range slices.Sorted(maps.Keys(s.Pruned)) {
 		e.Pruned = append(e.Pruned, fmt.Sprintf("%d × %s", s.Pruned[why], why))
 	}
 	for i, f := range s.Findings {
 		x := html.ExploredFinding{
 			What: f.What, Also: f.Also, ShownBy: "In the unaltered run", Plan: f.Plan, Small: f.Small, Command: f.Command, Story: f.Story,
-			Trace: filepath.Join(dir, fmt.Sprintf("finding-%d.optrace", i+1)),
 		}
 		if f.Plans > 0 {
 			var kinds []string
@@ -106,34 +97,11 @@ func exploration(dir string) (*html.Exploration, string, error) {
 			}
 			x.ShownBy = fmt.Sprintf("Shown by %s (%s)", cli.Count(f.Plans, "plan"), strings.Join(kinds, ", "))
 		}
-		if f.Command != "" {
+		if f.Command != "" { // before that a finding may have another number tomorrow
+			x.Trace = filepath.Join(dir, fmt.Sprintf("finding-%d.optrace", i+1))
 			x.Keep = f.Command + " --out " + shellWords([]string{x.Trace})
 		}
 		e.Findings = append(e.Findings, x)
 	}
-	return e, s.Version, nil
-}
-
-// explored counts what came of plans, in the order in which their kinds first come.
-func explored(rows []explore.Row) []html.ExploredKind {
-	var list []html.ExploredKind
-	at := map[string]int{}
-	for i := range rows {
-		r := &rows[i]
-		n, known := at[r.Kind]
-		if !known {
-			n = len(list)
-			at[r.Kind] = n
-			list = append(list, html.ExploredKind{Kind: r.Kind})
-		}
-		switch trial.Verdict(r.Verdict) {
-		case trial.Fine:
-			list[n].Fine++
-		case trial.Alarms:
-			list[n].Alarms++
-		case trial.Failed:
-			list[n].Failed++
-		}
-	}
-	return list
+	return e, nil
 }

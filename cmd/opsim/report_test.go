@@ -65,6 +65,12 @@ func TestReportSeveral(t *testing.T) {
 // The folder of an exploration has a live page with how far it is and what was found.
 func TestLivePageOfExploration(t *testing.T) {
 	dir := t.TempDir()
+	put := func(name, text string) {
+		t.Helper()
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
 	for name, text := range map[string]string{
 		"exploration.json": `{"budget": 3}`,
 		"progress.json":    `{"stage": "running", "planned": 3, "before": 1, "workers": 2, "began": "2026-03-01T12:00:00Z", "pruned": {"no change": 4}, "findings": []}`,
@@ -72,20 +78,34 @@ func TestLivePageOfExploration(t *testing.T) {
 {"index": 2, "kind": "crash", "verdict": "alarms", "plan": "seed: 1\nfaults:\n- crash: {}\n", "threads": "fifo", "alarms": "[{\"oracle\": \"missing\", \"what\": \"there is no <b>\"}]"}
 `,
 	} {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		put(name, text)
 	}
+	if err := os.Mkdir(filepath.Join(dir, "finding-1.optrace"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	put("finding-1.optrace/manifest.json", "{}") // of an earlier sitting, whose first finding may have been another one
 	page, err := livePage(dir)
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := httptest.NewRecorder()
-	page.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "http://localhost/", nil))
+	asked := func() string {
+		w := httptest.NewRecorder()
+		page.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "http://localhost/", nil))
+		return w.Body.String()
+	}
+	first := asked()
 	for _, want := range []string{"2 of 3 plans, 1 of them before", "Running plans, 2 workers", "4 × no change", "<td>crash</td><td>2</td><td>1</td><td>1</td><td>0</td>", "there is no &lt;b&gt;", "Shown by 1 plan (crash)", "- crash: {}"} {
-		if !strings.Contains(w.Body.String(), want) {
-			t.Errorf("no %q in %s", want, w.Body)
+		if !strings.Contains(first, want) {
+			t.Errorf("no %q in %s", want, first)
 		}
+	}
+	const link = `href="finding-1/"`
+	if strings.Contains(first, link) {
+		t.Error("while plans run a trace is said to be of the first finding")
+	}
+	put("progress.json", `{"stage": "shrinking", "planned": 3, "workers": 2, "began": "2026-03-01T12:00:00Z", "findings": [{"what": "there is no <b>", "plans": 1, "command": "opsim replay t"}]}`)
+	if then := asked(); !strings.Contains(then, link) || !strings.Contains(then, "The time is over") {
+		t.Errorf("after two of three plans, a finding made small: %s", then)
 	}
 	if page, err := livePage(labelled(t, "retrystorm-fixed")); err != nil {
 		t.Errorf("a trace: %v, %v", page, err)

@@ -129,11 +129,14 @@ func Run(ctx context.Context, o Options) (*Result, error) {
 	if err := c.plan(ctx, runner); err != nil {
 		return nil, err
 	}
-	if err := c.runAll(ctx); err != nil {
-		c.report(Stopped)
-		return nil, err
+	var r *Result
+	if err = c.runAll(ctx); err == nil {
+		r, err = c.conclude(ctx, runner)
 	}
-	return c.conclude(ctx, runner)
+	if err != nil {
+		c.report(Stopped)
+	}
+	return r, err
 }
 
 func (o *Options) complete() error {

@@ -3,7 +3,6 @@ package explore
 import (
 	"bytes"
 	"cmp"
-	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -28,8 +27,11 @@ const (
 	Running   Stage = "running"   // plans
 	Shrinking Stage = "shrinking" // the plans of what was found
 	Done      Stage = "done"
-	Stopped   Stage = "stopped" // before its plans were run: the same command goes on
+	Stopped   Stage = "stopped" // before its end: the same command goes on
 )
+
+// grouping is whether who looks on makes the findings of the rows, whose groups are not settled yet.
+func (s Stage) grouping() bool { return s == Running || s == Stopped }
 
 // Progress is how far an exploration is, for those who look on (Look). Times are the wall's.
 type Progress struct {
@@ -45,8 +47,8 @@ type Progress struct {
 	Ended time.Time `json:"ended,omitzero"`
 	// Pruned is how many plans were left out, by reason.
 	Pruned map[string]int `json:"pruned,omitempty"`
-	// Findings are those that are known otherwise than from the rows: of the unaltered run; and all when the plans have
-	// been run.
+	// Findings are those that are not to be made of the rows: while plans run, and of what was stopped, that of the unaltered
+	// run; else all.
 	Findings []Finding `json:"findings"`
 }
 
@@ -72,7 +74,9 @@ func (c *campaign) report(stage Stage) {
 	p := &c.progress
 	p.Stage, p.Planned, p.Before, p.Workers, p.Pruned, p.Findings = stage, c.result.Planned, c.result.Before, c.o.Workers, c.result.Pruned, []Finding{}
 	for _, g := range c.result.Groups {
-		p.Findings = append(p.Findings, g.words())
+		if g.Index < 0 || !p.Stage.grouping() {
+			p.Findings = append(p.Findings, g.words())
+		}
 	}
 	text, err := json.MarshalIndent(p, "", "  ")
 	if err != nil {
@@ -110,8 +114,43 @@ type Status struct {
 	Progress
 	// Rows are the plans that were run, in the order of their index.
 	Rows []Row
-	// Version is another one when anything has changed.
-	Version string
+}
+
+// Doing says in words what the exploration does.
+func (s *Status) Doing() string {
+	early := len(s.Rows) < s.Planned
+	switch s.Stage {
+	case Running:
+		if s.Began.IsZero() {
+			return "Playing the unaltered run"
+		}
+		return "Running plans, " + cli.Count(s.Workers, "worker")
+	case Shrinking:
+		if early {
+			return "The time is over; making the plans of the findings small"
+		}
+		return "All plans are run; making those of the findings small"
+	case Stopped:
+		return "Stopped before its end; the same command goes on"
+	case Done:
+		if early {
+			return "Done, for the time is over; the same command goes on with the other plans"
+		}
+		return "Done"
+	}
+	return string(s.Stage)
+}
+
+// Version is another one when what Look reads has changed. It costs little: sizes and times of files.
+func Version(dir string) string {
+	var v strings.Builder
+	for _, name := range []string{identityName, progressName, logName} {
+		if info, err := os.Stat(filepath.Join(dir, name)); err == nil {
+			fmt.Fprintf(&v, "%d@%d", info.Size(), info.ModTime().UnixNano())
+		}
+		v.WriteByte(' ')
+	}
+	return v.String()
 }
 
 // Look reads the folder of an exploration, which may be under way. It is nil where the folder is none.
@@ -135,9 +174,8 @@ func Look(dir string) (*Status, error) {
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, cli.CannotRun(err)
 	}
-	s.Version = fmt.Sprintf("%d %x", len(done), sha256.Sum256(text))
 	s.Rows = readRows(done)
-	if s.Stage == Running || s.Stage == Stopped {
+	if s.Stage.grouping() {
 		return s, s.group()
 	}
 	return s, nil

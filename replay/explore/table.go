@@ -129,3 +129,33 @@ func Merge(paths []string) ([]Row, error) {
 
 // faults is the number of faults of the row's plan.
 func (r *Row) faults() int { return strings.Count(r.Plan, "\n- ") }
+
+// KindTally counts what came of the plans of one kind.
+type KindTally struct {
+	Kind                 string
+	Fine, Alarms, Failed int
+}
+
+// Tally counts what came of plans, in the order in which their kinds first come.
+func Tally(rows []Row) []KindTally {
+	var list []KindTally
+	at := map[string]int{}
+	for i := range rows {
+		r := &rows[i]
+		n, known := at[r.Kind]
+		if !known {
+			n = len(list)
+			at[r.Kind] = n
+			list = append(list, KindTally{Kind: r.Kind})
+		}
+		switch trial.Verdict(r.Verdict) {
+		case trial.Fine:
+			list[n].Fine++
+		case trial.Alarms:
+			list[n].Alarms++
+		case trial.Failed:
+			list[n].Failed++
+		}
+	}
+	return list
+}

@@ -127,40 +127,25 @@ func join(kinds []Kind) string {
 // TableText prints the plans of a table that had alarms, and how many there are of each kind.
 func TableText(w io.Writer, rows []Row) error {
 	p := &printer{cli.Printer{W: w}}
-	type tally struct{ ran, alarming, failed int }
-	byKind := map[string]*tally{}
-	var order []string
 	for i := range rows {
 		r := &rows[i]
-		t := byKind[r.Kind]
-		if t == nil {
-			t = &tally{}
-			byKind[r.Kind] = t
-			order = append(order, r.Kind)
+		if trial.Verdict(r.Verdict) != trial.Alarms {
+			continue
 		}
-		t.ran++
-		switch trial.Verdict(r.Verdict) {
-		case trial.Failed:
-			t.failed++
-		case trial.Alarms:
-			t.alarming++
-			alarms, err := r.found()
-			if err != nil {
-				return err
-			}
-			p.Line("plan %d (%s):", r.Index, r.Kind)
-			for _, l := range strings.Split(strings.TrimSpace(r.Plan), "\n") {
-				p.Line("    %s", l)
-			}
-			for _, a := range alarms {
-				p.Line("  %s", a.What)
-			}
-		case trial.Fine:
+		alarms, err := r.found()
+		if err != nil {
+			return err
+		}
+		p.Line("plan %d (%s):", r.Index, r.Kind)
+		for _, l := range strings.Split(strings.TrimSpace(r.Plan), "\n") {
+			p.Line("    %s", l)
+		}
+		for _, a := range alarms {
+			p.Line("  %s", a.What)
 		}
 	}
-	for _, k := range order {
-		t := byKind[k]
-		p.Line("%-8s %9s, %d with alarms, %d failed", k, cli.Count(t.ran, "plan"), t.alarming, t.failed)
+	for _, k := range Tally(rows) {
+		p.Line("%-8s %9s, %d with alarms, %d failed", k.Kind, cli.Count(k.Fine+k.Alarms+k.Failed, "plan"), k.Alarms, k.Failed)
 	}
 	return p.Err
 }

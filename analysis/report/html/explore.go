@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -73,7 +74,10 @@ func (e *Exploration) Left() string {
 	}
 	left := time.Duration(float64(e.Planned-e.Done) / rate * float64(time.Minute))
 	if !e.Until.IsZero() {
-		left = max(0, min(left, e.Until.Sub(e.Now)))
+		left = min(left, e.Until.Sub(e.Now))
+	}
+	if left <= 0 { // its time is over, and it is no plan that it runs
+		return ""
 	}
 	return report.Seconds(left.Round(time.Second).Seconds())
 }
@@ -114,11 +118,15 @@ func (e *Exploration) write(w io.Writer) error {
 // LiveExploration serves the page of an exploration, which puts its newest form in its place now and then, and the pages of
 // the traces of failing runs, where there are any. It answers to loopback names alone, as Live does.
 type LiveExploration struct {
-	// Look is how the exploration is now; version is another one when anything has changed.
-	Look func() (e *Exploration, version string, err error)
+	// Version is another one when anything has changed. It is asked for often, by each page that is open.
+	Version func() string
+	// Look is how the exploration is now. It is asked for once for each version.
+	Look func() (*Exploration, error)
 
-	mu     sync.Mutex
-	traces map[string]*Live // by folder
+	mu      sync.Mutex
+	version string
+	last    *Exploration     // of that version; nil before the first
+	traces  map[string]*Live // by folder
 }
 
 // ServeHTTP implements http.Handler.
@@ -129,7 +137,7 @@ func (l *LiveExploration) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	w.Header().Set("Cache-Control", "no-store")
 	w.Header().Set("X-Content-Type-Options", "nosniff")
-	e, version, err := l.Look()
+	e, version, err := l.now()
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusServiceUnavailable)
 		return
@@ -155,6 +163,23 @@ func (l *LiveExploration) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	default:
 		http.NotFound(w, r)
 	}
+}
+
+// now is the exploration as it is now, for its caller to alter, and its version.
+func (l *LiveExploration) now() (*Exploration, string, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	version := l.Version() // before the look, so that what changes meanwhile is looked at the next time
+	if l.last == nil || version != l.version {
+		e, err := l.Look()
+		if err != nil {
+			return nil, "", err
+		}
+		l.last, l.version = e, version
+	}
+	e := *l.last
+	e.Findings = slices.Clone(e.Findings)
+	return &e, version, nil
 }
 
 // isTrace is whether a folder holds a whole trace.

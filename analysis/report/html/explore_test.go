@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
-	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -34,14 +33,23 @@ type served struct {
 	mu sync.Mutex
 	e  *Exploration
 	n  int
+	// looks is how often it was looked at.
+	looks int
 }
 
-func (s *served) look() (*Exploration, string, error) {
+func (s *served) page() *LiveExploration { return &LiveExploration{Version: s.version, Look: s.look} }
+
+func (s *served) version() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	e := *s.e
-	e.Findings = slices.Clone(e.Findings)
-	return &e, fmt.Sprint(s.n), nil
+	return fmt.Sprint(s.n)
+}
+
+func (s *served) look() (*Exploration, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.looks++
+	return s.e, nil
 }
 
 func (s *served) set(e *Exploration) {
@@ -62,6 +70,10 @@ func TestExplorationCounts(t *testing.T) {
 	if l := e.Left(); l != "4 s" {
 		t.Errorf("%s left of 4", l)
 	}
+	if e.Now = e.Until; e.Left() != "" {
+		t.Error("what makes plans small has time left for plans")
+	}
+	e.Until = time.Time{}
 	if e.Over = true; e.Left() != "" {
 		t.Error("what is over has time left")
 	}
@@ -71,7 +83,7 @@ func TestExplorationCounts(t *testing.T) {
 // failing run once its trace is there.
 func TestLiveExploration(t *testing.T) {
 	s := &served{e: underWay(5)}
-	l := &LiveExploration{Look: s.look}
+	l := s.page()
 	server := httptest.NewServer(l)
 	t.Cleanup(server.Close)
 	b := openAt(t, server.URL+"/", 1280, 900)
@@ -122,10 +134,38 @@ func status(t *testing.T, h http.Handler, host, path string) int {
 	return w.Code
 }
 
+// An exploration is looked at once for each version of it, however many ask, and no answer alters what the next one has.
+func TestLiveExplorationLooksOnce(t *testing.T) {
+	s := &served{e: underWay(5)}
+	l := s.page()
+	m := newMade(t)
+	m.state(time.Second, traces.Added, "a", 1, "")
+	m.open()
+	for range 3 {
+		for path, want := range map[string]int{"/": http.StatusOK, "/version": http.StatusOK, "/finding-1/version": http.StatusNotFound} {
+			if code := status(t, l, "localhost", path); code != want {
+				t.Errorf("%s is answered by %d, want %d", path, code, want)
+			}
+		}
+	}
+	if s.looks != 1 {
+		t.Errorf("looked %d times at one version", s.looks)
+	}
+	e := underWay(6)
+	e.Findings[0].Trace = m.dir
+	s.set(e)
+	if code := status(t, l, "localhost", "/finding-1/version"); code != http.StatusOK || s.looks != 2 {
+		t.Errorf("of the next version the trace is answered by %d, after %d looks", code, s.looks)
+	}
+	if status(t, l, "localhost", "/"); e.Findings[0].HasTrace {
+		t.Error("a page has altered what was looked at")
+	}
+}
+
 // A page whose opsim has ended says so.
 func TestLiveExplorationEnded(t *testing.T) {
 	s := &served{e: underWay(5)}
-	server := httptest.NewServer(&LiveExploration{Look: s.look})
+	server := httptest.NewServer(s.page())
 	b := openAt(t, server.URL+"/", 1280, 900)
 	server.CloseClientConnections()
 	server.Close()

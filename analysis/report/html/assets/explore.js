@@ -19,15 +19,17 @@ const look = async () => {
   try {
     const version = await fetch('version').then(r => r.ok ? r.text() : Promise.reject(r.status));
     state.textContent = '';
-    if (version === known) return;
-    const text = await fetch('./').then(r => r.ok ? r.text() : Promise.reject(r.status));
-    known = version;
-    const next = new DOMParser().parseFromString(text, 'text/html');
-    document.title = next.title;
-    for (const id of ['progress', 'kinds', 'findings']) put(next.getElementById(id), document.getElementById(id));
+    if (version !== known) {
+      const text = await fetch('./').then(r => r.ok ? r.text() : Promise.reject(r.status));
+      known = version;
+      const next = new DOMParser().parseFromString(text, 'text/html');
+      document.title = next.title;
+      for (const id of ['progress', 'kinds', 'findings']) put(next.getElementById(id), document.getElementById(id));
+    }
   } catch {
     state.textContent = 'opsim report does not answer any more: this is what it said last.';
   }
+  setTimeout(look, 1000); // and not while this one waits for its answer
 };
-setInterval(look, 1000);
+setTimeout(look, 1000);
 })();
