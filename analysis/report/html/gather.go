@@ -39,6 +39,9 @@ type lane struct {
 	n     int  // events, those that the page leaves out included
 	index int  // in the page; -1 until chosen
 
+	newest  version // of a lane of an object: that with the highest number
+	firstOf int64   // the row that told of it first; 0 before any did
+
 	controller string    // of a lane of reconciles
 	key        [2]string // namespace and name that it reconciles
 }
@@ -215,7 +218,14 @@ func (g *gathered) watch(x *traces.WatchEvent) {
 	if !again && typ == traces.Sync {
 		first, again = g.seen.find(version{x.UID, x.ResourceVersion, traces.Modified})
 	}
-	e := event{seq: x.Seq, ts: x.TS, start: x.TS, lane: g.lane("objects", objectName(&x.Identity)), kind: eventKinds[typ], note: x.Writer}
+	l := g.lane("objects", objectName(&x.Identity))
+	if !again && g.seen.forgotten && l.firstOf > 0 && typ != traces.Deleted && x.UID == l.newest.uid && x.ResourceVersion <= l.newest.rv {
+		again = true // a watch that begins anew tells of what is old
+		if x.ResourceVersion == l.newest.rv {
+			first = l.firstOf
+		}
+	}
+	e := event{seq: x.Seq, ts: x.TS, start: x.TS, lane: l, kind: eventKinds[typ], note: x.Writer}
 	if again {
 		if g.keep.named[x.Seq] { // this very delivery is what a finding is about
 			g.versions.repeat(x.Seq, first)
@@ -225,6 +235,9 @@ func (g *gathered) watch(x *traces.WatchEvent) {
 		return
 	}
 	g.seen.add(id, x.Seq)
+	if id.rv >= l.newest.rv {
+		l.newest, l.firstOf = id, x.Seq
+	}
 	g.versions.take(x)
 	g.add(e)
 }

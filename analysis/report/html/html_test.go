@@ -336,3 +336,36 @@ func TestNamedLanes(t *testing.T) {
 		t.Errorf("%d lanes with %d events have no room, want the one that nothing is said of", l.Lanes, l.Folded)
 	}
 }
+
+// A watch that begins anew tells of all objects again, however much came in between: that is no change of them.
+func TestToldAgain(t *testing.T) {
+	g := newGathered(&analysis.Result{}, gathering{most: 1000, compared: true})
+	var seq int64
+	tell := func(typ traces.EventType, name string, version int64) {
+		seq++
+		g.watch(&traces.WatchEvent{Head: traces.Head{Seq: seq, TS: seq}, Identity: pod(name, version), Type: string(typ)})
+	}
+	tell(traces.Added, "a", 1)
+	tell(traces.Added, "gone", 2)
+	tell(traces.Modified, "a", 3)
+	for version := range int64(2*generation + 2) {
+		tell(traces.Modified, "busy", version+4)
+	}
+	again := pod("gone", seq+10)
+	again.UID = "another"
+	tell(traces.Sync, "a", 3)
+	tell(traces.Modified, "a", 3)
+	tell(traces.Added, "a", 1)
+	tell(traces.Deleted, "gone", seq+9)
+	g.watch(&traces.WatchEvent{Head: traces.Head{Seq: seq + 1}, Identity: again, Type: string(traces.Added)})
+	tell(traces.Modified, "a", seq+11)
+	for name, want := range map[string][]kind{"pods shop/a": {kindAdded, kindModified, kindModified}, "pods shop/gone": {kindAdded, kindDeleted, kindAdded}} {
+		var got []kind
+		for _, m := range g.history[name] {
+			got = append(got, m.kind)
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("%s: %v, want %v", name, got, want)
+		}
+	}
+}

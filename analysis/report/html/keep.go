@@ -103,8 +103,11 @@ func (k *keeper) settle(lanes []*lane) left {
 }
 
 // recent remembers versions and the rows that told of them first, of the last few hundred thousand at least: that is how
-// far apart streams deliver one.
-type recent struct{ now, before map[version]int64 }
+// far apart streams deliver one. What comes later is known by its lane's newest version.
+type recent struct {
+	now, before map[version]int64
+	forgotten   bool // some
+}
 
 const generation = 200_000
 
@@ -117,7 +120,7 @@ func (r *recent) find(v version) (seq int64, ok bool) {
 
 func (r *recent) add(v version, seq int64) {
 	if r.now == nil || len(r.now) >= generation {
-		r.now, r.before = map[version]int64{}, r.now
+		r.now, r.before, r.forgotten = map[version]int64{}, r.now, r.before != nil
 	}
 	r.now[v] = seq
 }
