@@ -1,12 +1,14 @@
 package bpf
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
 
 	"github.com/opreplay/opreplay/bpf/internal/guest"
 	"github.com/opreplay/opreplay/bpf/symbols"
+	"github.com/opreplay/opreplay/traces"
 )
 
 // processes skips where the kernel does not let us, and says what is missing.
@@ -37,7 +39,12 @@ func sampler(t testing.TB, o SamplerOptions) (*Processes, *Sampler) {
 // spin runs testdata/spin, stripped, and returns its process and the goroutine that burns.
 func spin(t testing.TB, flags ...string) (pid int, goid uint64) {
 	t.Helper()
-	g := guest.Start(t, guest.Build(t, "./testdata/spin", append(flags, guest.Stripped)...))
+	return burning(t, guest.Start(t, guest.Build(t, "./testdata/spin", append(flags, guest.Stripped)...)))
+}
+
+// burning waits for testdata/spin to burn, and returns its process and the goroutine that does.
+func burning(t testing.TB, g *guest.Process) (pid int, goid uint64) {
+	t.Helper()
 	goid, err := strconv.ParseUint(g.Line(), 10, 64)
 	if err != nil {
 		t.Fatal(err)
@@ -102,6 +109,41 @@ func TestSamplesNameTheGoroutineAndTheFunctionThatBurns(t *testing.T) {
 				t.Errorf("%d of %d samples show main.mix, inlined", inlined, want)
 			}
 		})
+	}
+}
+
+// Who reads the clock over and over is mostly in the vDSO, which has a name and is no stack that could not be resolved.
+func TestSamplesOfTheClock(t *testing.T) {
+	processes, s := sampler(t, SamplerOptions{Hz: 997})
+	pid, goid := burning(t, guest.Start(t, guest.Build(t, "./testdata/spin", guest.Stripped), "clock"))
+	p, err := symbols.OpenProcess(pid)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := processes.Follow(pid); err != nil {
+		t.Fatal(err)
+	}
+	const want = 300
+	reads := 0
+	for own := 0; own < want; {
+		x, err := s.Next(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		stack := p.Stack(x.User, x.Top)
+		if x.GoID != goid {
+			continue
+		}
+		if own++; stack[0].Function != "[vdso]" {
+			continue
+		}
+		reads++
+		if !slices.ContainsFunc(stack, func(f traces.Frame) bool { return f.Function == "main.clock" }) {
+			t.Errorf("nobody knows who reads the clock in %v", stack)
+		}
+	}
+	if reads < want/2 || p.Unresolved != 0 {
+		t.Errorf("%d of %d samples lie in the vDSO, %d frames are not known", reads, want, p.Unresolved)
 	}
 }
 

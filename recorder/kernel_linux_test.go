@@ -103,7 +103,7 @@ func TestRunTellsWhatBefallsTheOperator(t *testing.T) {
 		t.Errorf("%v", found)
 	}
 	for _, l := range trace.Manifest().Losses {
-		if l.Source != "stacks" { // the vDSO is no Go code; true has ended before its own could be read
+		if l.Source != "stacks" { // true has ended before its own could be read
 			t.Errorf("%+v", l)
 		}
 	}

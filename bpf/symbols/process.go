@@ -16,8 +16,8 @@ import (
 type Process struct {
 	// Binary is the program that the process runs; nil where that is none of Go's.
 	Binary *Binary
-	// Unresolved counts the addresses that no Go function of the program was found for: C code, code
-	// of the kernel's (the vDSO), or a broken stack.
+	// Unresolved counts the addresses that no Go function of the program was found for: C code, or a broken stack. The
+	// vDSO's are none of them.
 	Unresolved int
 
 	maps  []mapping
@@ -118,13 +118,19 @@ func (p *Process) mapping(pc uint64) *mapping {
 	return nil
 }
 
-// Frames names the functions at PC as Binary.Frames does, PC being an address in the process. What is
-// no Go code of the program becomes one frame named after the file mapped there, and is counted.
+// vdso is the mapping of the kernel's code in every process, which reads the clock without a system call (vdso(7)). Its
+// frames have this name: it is no file, and where in it a function lies is the kernel's own.
+const vdso = "[vdso]"
+
+// Frames names the functions at PC as Binary.Frames does, PC being an address in the process. The vDSO's have its name.
+// What else is no Go code of the program becomes one frame named after the file mapped there, and is counted.
 func (p *Process) Frames(pc uint64) []traces.Frame {
 	frames, known := p.cache[pc]
 	if !known {
 		if addr, ok := p.Linked(pc); ok {
 			frames = p.Binary.Frames(addr)
+		} else if m := p.mapping(pc); m != nil && m.file == vdso {
+			frames = []traces.Frame{{Function: vdso}}
 		}
 		p.cache[pc] = frames
 	}

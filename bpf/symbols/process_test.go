@@ -2,11 +2,15 @@ package symbols
 
 import (
 	"fmt"
+	"os"
+	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
 
 	"github.com/opreplay/opreplay/bpf/internal/guest"
+	"github.com/opreplay/opreplay/traces"
 )
 
 // A process tells how its own runtime names a stack; we look at it from outside. Position-independent
@@ -92,5 +96,34 @@ func TestForeignProcess(t *testing.T) {
 	frames := p.Stack([]uint64{code + 16, code + 32}, [2]uint64{})
 	if len(frames) != 2 || !strings.HasPrefix(frames[0].Function, "cat+0x") || frames[0] == frames[1] || p.Unresolved != 0 {
 		t.Errorf("%+v, %d unresolved", frames, p.Unresolved)
+	}
+}
+
+// The vDSO, and nothing beside it, has its name; what has none is counted.
+func TestVDSO(t *testing.T) {
+	pid, _ := startGuest(t, build(t))
+	p, err := OpenProcess(pid)
+	if err != nil {
+		t.Fatal(err)
+	}
+	maps, err := os.ReadFile(fmt.Sprintf("/proc/%d/maps", pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	line := regexp.MustCompile(`(?m)^([0-9a-f]+)-([0-9a-f]+) r-xp .* \[vdso\]$`).FindSubmatch(maps)
+	if line == nil {
+		t.Skip("SKIPPED: the kernel gives processes no vDSO (vdso=0)")
+	}
+	from, _ := strconv.ParseUint(string(line[1]), 16, 64)
+	to, _ := strconv.ParseUint(string(line[2]), 16, 64)
+	in, out := []traces.Frame{{Function: "[vdso]"}}, []traces.Frame{{Function: "?"}}
+	for _, c := range []struct {
+		pc      uint64
+		want    []traces.Frame
+		unknown int
+	}{{from, in, 0}, {to - 1, in, 0}, {from - 1, out, 1}, {to, out, 2}} {
+		if got := p.Frames(c.pc); !slices.Equal(got, c.want) || p.Unresolved != c.unknown {
+			t.Errorf("%#x of %s: %+v, %d unresolved, not %+v, %d", c.pc, line[0], got, p.Unresolved, c.want, c.unknown)
+		}
 	}
 }

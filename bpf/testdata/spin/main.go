@@ -1,5 +1,5 @@
 // Command spin burns one processor in work, on one goroutine, whose number it prints; a second goroutine
-// sleeps.
+// sleeps. With the argument clock it reads the clock instead.
 package main
 
 import (
@@ -23,7 +23,18 @@ func work(n uint64) {
 // mix is inlined into work.
 func mix(x uint64) uint64 { return x*x ^ x>>3 }
 
+//go:noinline
+func clock(n uint64) {
+	for range n {
+		sink += uint64(time.Now().Nanosecond())
+	}
+}
+
 func main() {
+	burn := work
+	if len(os.Args) > 1 {
+		burn = clock
+	}
 	go func() {
 		for {
 			time.Sleep(time.Hour)
@@ -33,7 +44,7 @@ func main() {
 		buf := make([]byte, 100)
 		fmt.Println(strings.Fields(string(buf[:runtime.Stack(buf, false)]))[1])
 		for {
-			work(1 << 20)
+			burn(1 << 20)
 		}
 	}()
 	_, _ = io.Copy(io.Discard, os.Stdin)
