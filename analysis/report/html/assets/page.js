@@ -31,6 +31,7 @@ const clock = (tl, ms) => new Date(tl.start + ms).toISOString().replace('T', ' '
 // ---- charts: drawn when they come into view, drawn anew when the theme changes
 
 const charts = new Map(); // element → the chart
+let keep; // what a live page does with a chart once it is drawn
 const options = (text, more) => Object.assign({
   animation: false, aria: {enabled: true}, textStyle: {color: colour('text'), fontFamily: 'inherit'}, backgroundColor: 'transparent',
 }, more, {tooltip: Object.assign({renderMode: 'richText', confine: true, backgroundColor: colour('card'), borderColor: colour('line'), textStyle: {color: colour('text'), fontSize: 12}}, more.tooltip)});
@@ -44,6 +45,7 @@ function draw(el) {
   const c = echarts.init(el, null, {renderer: 'canvas'});
   charts.set(el, c);
   makers[el.dataset.chart](el, c);
+  keep?.(el, c);
   el.dataset.drawn = '';
 }
 
@@ -409,10 +411,20 @@ if ('live' in document.body.dataset) {
     if (known !== undefined && now !== known) location.reload();
     known = now;
   }, 2000);
-  // What its reader has chosen outlives a reload: the filter, and what part of the time a timeline shows.
+  // What its reader has chosen outlives a reload: the filter, and what part of the time the whole run's timeline shows.
   document.querySelectorAll('.filter').forEach((f, i) => {
     f.value = sessionStorage.getItem('filter' + i) || '';
     f.addEventListener('input', () => sessionStorage.setItem('filter' + i, f.value));
   });
+  keep = (el, c) => {
+    if (el.dataset.chart !== 'timeline') return;
+    const name = 'window' + el.closest('[data-run]').dataset.run, was = JSON.parse(sessionStorage.getItem(name));
+    if (was) c.dispatchAction({type: 'dataZoom', dataZoomIndex: 0, startValue: was[0], endValue: was[1]});
+    c.on('datazoom', () => {
+      const z = c.getOption().dataZoom[0];
+      if (z.start <= 0 && z.end >= 100) sessionStorage.removeItem(name); // all, what is yet to come too
+      else sessionStorage.setItem(name, JSON.stringify([z.startValue, z.endValue]));
+    });
+  };
 }
 })();
