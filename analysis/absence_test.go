@@ -2,6 +2,7 @@ package analysis
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -84,6 +85,55 @@ func TestLossOfRequests(t *testing.T) {
 		loss := traces.Loss{Source: "requests/op", From: start, To: start.Add(time.Hour), Count: count}
 		if result := c.withLoss(loss, NewNoDeadline()); len(result.Findings) != findings || len(result.Notes) != 1-findings {
 			t.Errorf("a loss of %d: %s", count, result.describe())
+		}
+	}
+}
+
+// Detectors whose findings say that nothing has changed since say so to the engine too.
+func TestLossesHideWhatChangedSince(t *testing.T) {
+	for name, x := range map[string]struct {
+		detector Detector
+		play     func(c *cluster)
+	}{
+		"conditions that contradict each other": {NewObservedGeneration(), func(c *cluster) {
+			c.status("op", site(c, "front"), state(1, "Ready=True", "Available=False"))
+		}},
+		"conditions that flap": {NewObservedGeneration(), func(c *cluster) {
+			s := site(c, "front")
+			for i := range 12 {
+				c.status("op", s, state(1, "Ready="+[]string{"True", "False"}[i%2]))
+				c.sleep(2 * time.Second)
+			}
+		}},
+		"a value that was overwritten": {NewLostStatus(), func(c *cluster) {
+			d := database(c, "orders")
+			k := c.begin("b", "patch", "status", d)
+			setConditions(c.begin("op", "patch", "status", d), condition("A", "True", c.stamp()))
+			setConditions(k, condition("B", "True", c.stamp()))
+		}},
+		"an old environment": {NewEnvironment(), func(c *cluster) {
+			settings := ref{configs, "settings"}
+			c.create("op", settings, m{"data": m{"level": "info"}})
+			consumer(c, "web-0", false)
+			c.sleep(5 * time.Second)
+			c.begin("op", "update", "", settings).commit(func(o m) { o["data"] = m{"level": "debug"} })
+		}},
+		"readiness that is not taken back": {NewProbe(), func(c *cluster) {
+			_, d := deployed(c)
+			c.status("deployment-controller", d, m{"readyReplicas": 0})
+		}},
+		"what a schema does not admit": {NewSchemaDrift(), func(c *cluster) {
+			define(c, revision("v1", m{"host": m{"type": "string"}}))
+			c.create("kubectl", ref{sites, "front"}, m{"spec": m{"host": "x"}})
+			define(c, revision("v1", m{"host": m{"type": "integer"}}))
+		}},
+	} {
+		c := newCluster(t, "op", "b")
+		x.play(c)
+		c.quiet(2 * time.Minute)
+		loss := traces.Loss{Source: "trace", From: start, To: start.Add(time.Hour), Count: -1}
+		if result := c.withLoss(loss, x.detector); len(result.Findings) != 0 || !slices.ContainsFunc(result.Notes, func(n Note) bool { return strings.Contains(n.What, "or so it seems") }) {
+			t.Errorf("%s: %s", name, result.describe())
 		}
 	}
 }

@@ -13,7 +13,7 @@ import (
 //
 //   - contradicting: Ready is True while Available is False, or while Stalled or Failed is True, both of one generation;
 //   - going back: a condition names an earlier generation than it did before;
-//   - flapping: one process turns a condition to and fro though nobody else has changed anything.
+//   - flapping: one process turns a condition to and fro though nobody else has changed the object or what it owns.
 
 // conditions are those of one object, as last seen.
 type conditions struct {
@@ -134,7 +134,7 @@ func (d *ObservedGeneration) turn(c *Change, x *conditions, n *oneCondition) {
 	g := d.bad(c.State, c.Author, flapping, o.places.nth(1), c.TS)
 	if o.flips > g.n {
 		g.n, g.places = o.flips, o.places
-		g.what = fmt.Sprintf("condition %s of %s %s in %s, and nobody else had changed anything", o.kind, c.State.Object, times(o.flips), seconds(c.TS-o.places.nth(1)))
+		g.what = fmt.Sprintf("condition %s of %s %s in %s, and nobody else had changed it or what it owns", o.kind, c.State.Object, times(o.flips), seconds(c.TS-o.places.nth(1)))
 	}
 }
 
@@ -221,8 +221,11 @@ func (g *badConditions) finding(d *ObservedGeneration) Finding {
 		First: at(g.first), Last: at(g.last), Evidence: g.places.evidence(),
 		Effect: Effect{Value: float64(len(g.objects)), Unit: "objects with conditions that can't be trusted", Weight: float64(len(g.objects))},
 	}
-	if a.Known >= ByRequest {
+	if a.Known >= ByRequest && g.class != flapping { // for which a Secret that it names may have changed
 		f.Certainty = Sure
+	}
+	if g.class != goingBack { // others, or the version that agrees, may be among what is lost
+		f.absent = noEvents(g.first, g.last)
 	}
 	if a.Process != nil {
 		f.Process = a.Process.Name

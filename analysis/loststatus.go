@@ -480,7 +480,7 @@ func (d *LostStatus) Findings(m *Model) ([]Finding, []Note) {
 			notes = append(notes, g.note())
 			continue
 		}
-		findings = append(findings, g.finding(d))
+		findings = append(findings, g.finding(m, d))
 	}
 	return findings, notes
 }
@@ -520,7 +520,7 @@ func (g *lostGroup) told(d *LostStatus) int64 {
 	return stayed
 }
 
-func (g *lostGroup) finding(d *LostStatus) Finding {
+func (g *lostGroup) finding(m *Model, d *LostStatus) Finding {
 	f := Finding{
 		Severity: Warning, Certainty: g.certain, Process: g.name, Manager: g.manager, Stack: g.stack, Field: g.pattern,
 		Evidence: g.evidence.evidence(), First: at(g.first), Last: at(g.last), told: g.told(d),
@@ -537,6 +537,9 @@ func (g *lostGroup) finding(d *LostStatus) Finding {
 	}
 	if len(g.open) > 0 {
 		f.Severity = Error
+		if lost-int64(len(g.open)) < d.MinRestored {
+			f.absent = noEvents(g.first, m.LastTS)
+		}
 	} else {
 		f.Effect = Effect{Value: float64(lost), Unit: "values lost for a time", Weight: f.Effect.Weight}
 	}

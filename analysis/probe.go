@@ -361,7 +361,7 @@ func (d *Probe) staleness() []Finding {
 			What:       fmt.Sprintf("%s said Ready for %s while nothing of %s was ready", x.owner, seconds(int64(x.seconds*1e9)), x.workload),
 			Cause:      "readiness is set when the workload is made or once ready, and not taken back when it is down: it should be read from the workload's status on each of its events",
 			Statistics: []Statistic{{Name: "said Ready for", Value: x.seconds, Unit: "s", Low: x.seconds, High: x.seconds, N: x.n, Method: "sum of times"}},
-			Evidence:   x.places.evidence(), First: at(x.first), Last: at(x.last), told: x.first + d.MinStale,
+			Evidence:   x.places.evidence(), First: at(x.first), Last: at(x.last), told: x.first + d.MinStale, absent: noEvents(x.first, x.last),
 			Effect: Effect{Value: x.seconds, Unit: "s", Weight: x.seconds * 1e9 / float64(d.MinStale)},
 		})
 	}

@@ -3,6 +3,7 @@ package analysis
 import (
 	"cmp"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 
@@ -180,6 +181,7 @@ type drift struct {
 	definition *State
 	version    string
 	violation  violation
+	since      int64 // the last version of one of the objects
 	example    *State
 	refused    *refusedWrites
 	refusals   int64
@@ -244,10 +246,14 @@ func (d *SchemaDrift) objects(definition *State, all []*State, groups map[string
 			key := strings.Join([]string{definition.Name, x.pattern, x.rule}, "\x00")
 			g := groups[key]
 			if g == nil {
-				g = &drift{definition: definition, version: name, violation: x, example: s, all: int64(len(all)), objects: map[Object]float64{}}
+				g = &drift{definition: definition, version: name, violation: x, example: s, all: int64(len(all)), since: math.MaxInt64, objects: map[Object]float64{}}
 				groups[key] = g
 			}
 			g.objects[s.Object] = 1
+			for a := range s.Authors {
+				g.since = min(g.since, a.TS)
+				break
+			}
 			if r := d.refused[s]; r != nil {
 				g.objects[s.Object] += float64(r.n)
 				g.refusals += r.n
@@ -292,6 +298,9 @@ func (d *SchemaDrift) finding(m *Model, g *drift) Finding {
 		f.Effect = Effect{Value: float64(g.refusals), Unit: "refused writes", Weight: float64(g.refusals) / float64(d.MinRefused)}
 		f.Cause += fmt.Sprintf("; the %s by %s was refused %s with 422 Invalid, and no retry can help", r.kind, r.process.Name, times(r.n))
 		e.add(r.row, r.last, "write refused with 422", 0, 0)
+	} else {
+		f.absent = noEvents(min(g.since, f.First.UnixNano()), m.LastTS) // either may be right by now
+		f.absent.object = g.definition.Object
 	}
 	f.Evidence = e.evidence()
 	return f
