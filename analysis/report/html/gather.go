@@ -5,6 +5,7 @@ import (
 	"context"
 	"maps"
 	"slices"
+	"unique"
 
 	"github.com/opreplay/opreplay/analysis"
 	"github.com/opreplay/opreplay/traces"
@@ -86,7 +87,7 @@ type pass struct {
 // burst is a kernel event, or several alike.
 type burst struct {
 	ts, count int64
-	what      string
+	what      unique.Handle[string] // of millions a few
 }
 
 // version is one state of one object.
@@ -177,7 +178,7 @@ func (g *gathered) observe(record traces.Record) {
 	case *traces.Stack:
 		g.stacks[x.StackID] = x.Frames
 	case *traces.KernelEvent:
-		g.kernel = append(g.kernel, burst{x.TS, max(1, x.Count), kernelRow(x)})
+		g.kernel = append(g.kernel, burst{x.TS, max(1, x.Count), unique.Make(kernelRow(x))})
 		g.add(event{seq: x.Seq, ts: x.TS, start: x.TS, lane: g.lane("kernel", x.Kind), kind: kindKernel, note: address(x)})
 	case *traces.Decision:
 		if x.Rule != "" {

@@ -108,10 +108,11 @@ func (g *gathered) heat() *heat {
 	}
 	counts := map[string]map[int64]int64{}
 	for _, e := range g.kernel {
-		if counts[e.what] == nil {
-			counts[e.what] = map[int64]int64{}
+		what := e.what.Value()
+		if counts[what] == nil {
+			counts[what] = map[int64]int64{}
 		}
-		counts[e.what][(e.ts-g.first)/g.width()] += e.count
+		counts[what][(e.ts-g.first)/g.width()] += e.count
 	}
 	h := &heat{Rows: slices.Sorted(maps.Keys(counts)), Width: millis(g.width())}
 	for y, row := range h.Rows {
