@@ -23,6 +23,8 @@ func (c *cluster) burn(d time.Duration, hz int, stacks ...int64) {
 
 var (
 	sprintf = traces.Frame{Function: "fmt.Sprintf", File: "/go/fmt/print.go", Line: 239}
+	vdso    = traces.Frame{Function: "[vdso]"}
+	now     = traces.Frame{Function: "time.Now", File: "/go/time/time.go", Line: 1337}
 	marshal = traces.Frame{Function: "encoding/json.Marshal", File: "/go/encoding/json/encode.go", Line: 161}
 	render  = traces.Frame{Function: "main.(*SiteReconciler).render", File: "/src/sites.go", Line: 77}
 	handler = traces.Frame{Function: "sigs.k8s.io/controller-runtime/pkg/internal/controller.(*Controller[...]).reconcileHandler", File: "/m/controller.go", Line: 340}
@@ -35,8 +37,9 @@ func TestHotStack(t *testing.T) {
 			c.stack(1, sprintf, render, handler)
 			c.stack(2, marshal, render, handler)
 			c.stack(3, handler)
+			c.stack(4, vdso, now, render, handler)
 			c.burn(3*time.Second, hz, 3)
-			c.burn(20*time.Second, hz, 1, 2, 1, 3) // fmt and json are how render burns
+			c.burn(20*time.Second, hz, 1, 2, 4, 3) // fmt, json and the clock are how render burns
 			f := c.analyze(NewHotStack()).only(t, "hot-stack")
 			if !strings.Contains(f.What, "main.(*SiteReconciler).render (sites.go:77)") || f.Stack == 0 {
 				t.Errorf("%+v", f)

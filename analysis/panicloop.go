@@ -214,7 +214,7 @@ func (d *PanicLoop) finding(m *Model, group []*panics) Finding {
 	f := Finding{
 		Severity: Error, Certainty: Sure, Process: p.process, First: at(first), Last: at(last), Evidence: p.places.evidence(), told: p.places.nth(d.MinPanics),
 		Statistics: []Statistic{median("period", "s", p.period.sample, p.period.n)},
-		Effect:     Effect{Value: float64(n), Unit: "panics", Weight: float64(n) / float64(d.MinPanics)},
+		Effect:     countOf(n, "panics", float64(n)/float64(d.MinPanics)),
 	}
 	f.Objects, f.Total = worst(list)
 	where := ""
@@ -255,8 +255,8 @@ func ownFrame(lines []string) string {
 	return ""
 }
 
-// libraries are what operators are built on: a panic or a hot place there is owed to who called it.
-var libraries = []string{"runtime.", "runtime/", "panic", "k8s.io/", "sigs.k8s.io/", "golang.org/", "google.golang.org/", "github.com/go-logr/", "go.uber.org/", "internal/"}
+// libraries are what operators are built on, the clock of the kernel too: a panic or a hot place there is owed to who called it.
+var libraries = []string{"[vdso]", "runtime.", "runtime/", "panic", "k8s.io/", "sigs.k8s.io/", "golang.org/", "google.golang.org/", "github.com/go-logr/", "go.uber.org/", "internal/"}
 
 // standard are the first words of Go's own packages that stand in stacks.
 var standard = []string{"net", "encoding", "crypto", "bufio", "bytes", "strings", "sync", "syscall", "time", "os", "io", "reflect", "sort", "slices", "maps", "regexp", "fmt", "context", "log", "math", "compress", "hash", "strconv", "unicode", "errors", "iter", "aeshashbody", "memeqbody", "indexbytebody", "cmpbody", "gogo", "vendor", "mime"}
