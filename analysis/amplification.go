@@ -239,7 +239,7 @@ func (d *Amplification) events() []Finding {
 		f := Finding{
 			Severity: Warning, Certainty: Sure, Process: e.process, Stack: e.stack, First: at(e.first), Last: at(e.last), Evidence: e.places.evidence(), told: e.places.nth(d.MinEvents),
 			Statistics: []Statistic{rate("Events", e.n-1, float64(e.last-e.first)/1e9)},
-			Effect:     Effect{Value: float64(n), Unit: "Events", Weight: float64(n) / float64(d.MinEvents)},
+			Effect:     countOf(n, "Events", float64(n)/float64(d.MinEvents)),
 		}
 		f.Objects, f.Total = worst(list)
 		f.What = fmt.Sprintf("%s created %d Events %q about %s in %s, each an object of its own", e.process, e.n, e.reason, e.about, seconds(e.last-e.first))

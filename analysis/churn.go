@@ -275,7 +275,7 @@ func (d *Churn) finding(list []*churned, k emptiness) Finding {
 		proportion("empty writes", empty, writes),
 		rate("empty writes to the worst object", e.n-1, float64(e.last-e.first)/1e9),
 	}
-	f.Effect = Effect{Value: float64(empty), Unit: "empty writes", Weight: float64(empty) / float64(d.MinWrites)}
+	f.Effect = countOf(empty, "empty writes", float64(empty)/float64(d.MinWrites))
 	f.What = fmt.Sprintf("%s writes %s without meaning: %d of its %d writes%s changed %s", c.process.Name, c.object, e.n, c.writes, others(f.Total), k.what())
 	f.Cause = k.cause(e)
 	return f

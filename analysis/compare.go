@@ -42,7 +42,7 @@ type FindingShift struct {
 	Baseline Effect  `json:"baseline"`
 	Ratio    float64 `json:"ratio"`
 	// P, of effects that are counts, is the chance that one rate makes counts over the two traces that differ as much
-	// (the exact conditional test of Przyborowski and Wilenski). Holm's correction, over all findings of both traces,
+	// (the exact conditional test of Przyborowski and Wilenski). Holm's correction, over all findings that both traces have,
 	// decides which to believe; it is not in P.
 	P float64 `json:"p,omitempty"`
 }
@@ -185,7 +185,7 @@ func (c *Comparison) findings(before, after []Finding, rename func(string) strin
 			s.Ratio = f.Effect.Value / g.Effect.Value
 		}
 		p := 0.0 // of what has no counts, the intervals or the ratio decide alone
-		if f.Effect.counts() && g.Effect.counts() {
+		if f.Effect.count && g.Effect.count {
 			s.P = stats.CompareRates(int64(g.Effect.Value), c.Baseline.seconds(), int64(f.Effect.Value), c.Looked.seconds())
 			p = s.P
 		}
@@ -211,12 +211,6 @@ func (c *Comparison) findings(before, after []Finding, rename func(string) strin
 			c.Gone = append(c.Gone, before[j])
 		}
 	}
-}
-
-// counts is whether the effect counts something, rather than being a time, a rate or a ratio.
-func (e Effect) counts() bool {
-	unit, _, _ := strings.Cut(e.Unit, " ")
-	return unit != "s" && !strings.HasSuffix(unit, "/s") && e.Unit != "versions for each change" && e.Value == math.Trunc(e.Value)
 }
 
 // seconds is how long what was looked at took, at least a little.

@@ -215,18 +215,22 @@ func TestBins(t *testing.T) {
 
 // Findings that both traces have differ where their counts do beyond chance, all comparisons taken together.
 func TestFindingsCountedInBothTraces(t *testing.T) {
-	finding := func(process string, n float64) Finding {
-		return Finding{Detector: "tombstone", Process: process, Effect: Effect{Value: n, Unit: "objects left", Weight: n}}
+	finding := func(process string, n int64) Finding {
+		return Finding{Detector: "tombstone", Process: process, Effect: countOf(n, "objects left", float64(n))}
 	}
 	c := &Comparison{Baseline: Looked{From: start, To: start.Add(time.Minute)}, Looked: Looked{From: start, To: start.Add(time.Minute)}}
 	before := []Finding{finding("few", 2), finding("many", 20), finding("less", 50), finding("slow", 0)}
 	after := []Finding{finding("few", 5), finding("many", 60), finding("less", 10), finding("slow", 0)}
-	before[3].Effect, after[3].Effect = Effect{Value: 1.5, Unit: "s of waiting"}, Effect{Value: 15, Unit: "s of waiting"}
+	// No count, whatever its unit is called.
+	before[3].Effect, after[3].Effect = Effect{Value: 2, Unit: "seconds of waiting"}, Effect{Value: 5, Unit: "seconds of waiting"}
 	c.findings(before, after, func(p string) string { return p })
 	if len(c.Worse) != 2 || c.Worse[0].Finding.Process != "many" || c.Worse[1].Finding.Process != "slow" || len(c.Better) != 1 || c.Better[0].Finding.Process != "less" {
 		t.Errorf("worse %+v, better %+v", c.Worse, c.Better)
 	}
 	if p := c.Worse[0].P; p <= 0 || p > 1e-4 {
 		t.Errorf("p %g", p)
+	}
+	if p := c.Worse[1].P; p != 0 {
+		t.Errorf("a time has the p of a count, %g", p)
 	}
 }

@@ -219,7 +219,7 @@ func (g *badConditions) finding(d *ObservedGeneration) Finding {
 	f := Finding{
 		Severity: Warning, Certainty: Likely, Field: "status.conditions[*]", Manager: a.Manager, Row: a.seq(), told: g.told,
 		First: at(g.first), Last: at(g.last), Evidence: g.places.evidence(),
-		Effect: Effect{Value: float64(len(g.objects)), Unit: "objects with conditions that can't be trusted", Weight: float64(len(g.objects))},
+		Effect: countOf(len(g.objects), "objects with conditions that can't be trusted", float64(len(g.objects))),
 	}
 	if a.Known >= ByRequest && g.class != flapping { // for which a Secret that it names may have changed
 		f.Certainty = Sure

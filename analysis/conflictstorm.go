@@ -241,7 +241,7 @@ func (d *ConflictStorm) finding(t *contention, stuck []scored) Finding {
 			proportion("refused", t.refused, t.tries),
 			proportion("against own writes", t.self, t.refused),
 		},
-		Effect: Effect{Value: float64(t.refused), Unit: "refused writes", Weight: float64(t.refused) / float64(d.MinConflicts)},
+		Effect: countOf(t.refused, "refused writes", float64(t.refused)/float64(d.MinConflicts)),
 	}
 	if t.unknown < t.refused {
 		f.Statistics = append(f.Statistics,

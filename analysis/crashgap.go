@@ -202,7 +202,7 @@ func (d *CrashGap) finding(m *Model, p *Process, s *State, x cut, made *dependen
 			{Name: "left for", Value: left, Unit: "s", Low: left, High: left, N: 1, Unbounded: true, Method: "time from the process's return to the end, a lower bound (right-censored)"},
 			proportion("others that have all", int64(complete), int64(complete)),
 		},
-		Effect: Effect{Value: float64(len(lacks)), Unit: "objects never made", Weight: float64(len(lacks))},
+		Effect: countOf(len(lacks), "objects never made", float64(len(lacks))),
 	}
 	var names []string
 	for _, l := range lacks {

@@ -176,7 +176,7 @@ func (d *DuplicateCreate) finding(g *duplicates) Finding {
 		Severity: Error, Certainty: Likely, Process: g.process.Name, Manager: g.manager, Stack: g.stack, Row: g.row,
 		First: at(g.first), Last: at(g.last), Evidence: g.places.evidence(), told: g.places.nth(2 * d.MinCreates), absent: notTold(g.first, g.last),
 		Statistics: []Statistic{{Name: "second after", Value: float64(g.after) / 1e9, Unit: "s", Low: float64(g.after) / 1e9, High: float64(g.after) / 1e9, N: 1, Method: "time from the first create's answer to the second create"}},
-		Effect:     Effect{Value: float64(g.n), Unit: "objects too many", Weight: float64(g.n) / float64(d.MinCreates)},
+		Effect:     countOf(g.n, "objects too many", float64(g.n)/float64(d.MinCreates)),
 	}
 	f.Objects, f.Total = worstOf(g.objects)
 	f.Objects = foremost(f.Objects, g.other)

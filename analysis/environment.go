@@ -178,7 +178,7 @@ func (d *Environment) Findings(m *Model) ([]Finding, []Note) {
 			Statistics: []Statistic{{Name: "stale for", Value: stale, Unit: "s", Low: stale, High: stale, Unbounded: true, N: total, Method: "time to the end, a lower bound"}},
 			Evidence:   Evidence{Total: 1, Items: []Item{{Seq: g.older.seq, Time: at(g.older.ts), What: "the data " + how}}},
 			First:      at(g.older.ts), Last: at(m.LastTS), told: g.older.ts + d.MinStale, absent: noEvents(g.older.ts, m.LastTS),
-			Effect: Effect{Value: float64(total), Unit: "pods", Weight: max(1, stale*1e9/float64(d.MinStale))},
+			Effect: countOf(total, "pods", max(1, stale*1e9/float64(d.MinStale))),
 		})
 	}
 	return findings, notes

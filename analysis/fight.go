@@ -295,7 +295,7 @@ func (d *Fight) finding(list []*contest) Finding {
 	}
 	f.First, f.Last, f.told = at(first), at(last), x.places.nth(2*d.MinReturns)
 	f.Objects, f.Total = worstOf(byObject)
-	f.Effect = Effect{Value: float64(turns), Unit: "turns", Weight: float64(turns) / float64(2*d.MinReturns)}
+	f.Effect = countOf(turns, "turns", float64(turns)/float64(2*d.MinReturns))
 	f.What = fmt.Sprintf("%s and %s take turns at %s of %s%s: %s, %s, %s in %s", a.name(), b.name(), x.path, x.object, others(f.Total),
 		word(a.value), word(b.value), times(x.turns), seconds(x.lastTS-x.first))
 	f.Cause = fmt.Sprintf("both want the field: %s writes %s (%s), and %s writes %s (%s) as often as it sees that; no error tells either of the other",

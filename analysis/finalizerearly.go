@@ -208,7 +208,7 @@ func (d *FinalizerEarly) earlyFinding(m *Model, g *early) Finding {
 		Severity: Error, Certainty: Likely, Process: g.process.Name, Manager: g.call.Manager, Stack: g.call.Stack, Row: g.call.Seq, Field: "metadata.finalizers",
 		First: at(g.first), Last: at(g.last), Evidence: g.places.evidence(), told: g.call.TS + d.MinLeft, absent: noEvents(g.left.ts, g.last),
 		Statistics: []Statistic{{Name: "left for", Value: left, Unit: "s", Low: left, High: left, N: int64(len(g.objects)), Unbounded: true, Method: "time from the removal of the finalizer to the end, a lower bound (right-censored)"}},
-		Effect:     Effect{Value: float64(len(g.objects)), Unit: "objects left", Weight: float64(len(g.objects))},
+		Effect:     countOf(len(g.objects), "objects left", float64(len(g.objects))),
 	}
 	objects, total := worstOf(g.objects)
 	f.Objects, f.Total = append([]Object{g.object}, objects...)[:min(maxObjects, len(objects)+1)], total+int64(len(g.released))
@@ -235,7 +235,7 @@ func (g *lateFinalizer) finding() Finding {
 		Severity: Warning, Certainty: Likely, Process: g.process.Name, Manager: c.Manager, Stack: c.Stack, Row: c.Seq, Field: "metadata.finalizers",
 		First: at(g.first), Last: at(g.last), Evidence: g.places.evidence(), told: g.places.nth(2),
 		Statistics: []Statistic{{Name: "unprotected for", Value: float64(c.TS-g.made.ts) / 1e9, Unit: "s", Low: float64(c.TS-g.made.ts) / 1e9, High: float64(c.TS-g.made.ts) / 1e9, N: int64(len(g.objects)), Method: "time from the first thing made to the finalizer"}},
-		Effect:     Effect{Value: float64(len(g.objects)), Unit: "objects unprotected", Weight: 1},
+		Effect:     countOf(len(g.objects), "objects unprotected", 1),
 	}
 	f.Objects, f.Total = worstOf(g.objects)
 	f.What = fmt.Sprintf("%s made %s for %s %s before it set its finalizer %s%s", g.process.Name, g.made.state.Object, g.object, seconds(c.TS-g.made.ts), g.finalizer, others(f.Total))

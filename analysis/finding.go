@@ -163,6 +163,13 @@ type Effect struct {
 	Value  float64 `json:"value"`
 	Unit   string  `json:"unit"`
 	Weight float64 `json:"weight"`
+
+	count bool // of things that happened or that there are, rather than a time, a rate or a ratio
+}
+
+// countOf is the effect of so many.
+func countOf[N int | int64](n N, unit string, weight float64) Effect {
+	return Effect{Value: float64(n), Unit: unit, Weight: weight, count: true}
 }
 
 // SurvivalPoint is one step of a Kaplan–Meier curve.

@@ -524,7 +524,7 @@ func (g *lostGroup) finding(m *Model, d *LostStatus) Finding {
 	f := Finding{
 		Severity: Warning, Certainty: g.certain, Process: g.name, Manager: g.manager, Stack: g.stack, Field: g.pattern,
 		Evidence: g.evidence.evidence(), First: at(g.first), Last: at(g.last), told: g.told(d),
-		Effect: Effect{Value: float64(len(g.open)), Unit: "values lost for good", Weight: float64(g.total+g.dropped) / float64(d.MinRestored)},
+		Effect: countOf(len(g.open), "values lost for good", float64(g.total+g.dropped)/float64(d.MinRestored)),
 	}
 	f.Objects, f.Total = g.objects()
 	lost := g.total + g.dropped
@@ -541,7 +541,7 @@ func (g *lostGroup) finding(m *Model, d *LostStatus) Finding {
 			f.absent = noEvents(g.first, m.LastTS)
 		}
 	} else {
-		f.Effect = Effect{Value: float64(lost), Unit: "values lost for a time", Weight: f.Effect.Weight}
+		f.Effect = countOf(lost, "values lost for a time", f.Effect.Weight)
 	}
 	if g.example != nil {
 		f.What, f.Cause = g.overwritten()

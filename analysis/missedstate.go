@@ -172,7 +172,7 @@ func (d *MissedState) finding(m *Model, g *missedStates) Finding {
 		Severity: Error, Certainty: Likely, Process: g.process.Name, Field: g.swing.path, Row: g.after.Seq,
 		First: at(g.first), Last: at(g.last), Evidence: g.places.evidence(), told: g.after.TS + d.MinLeft, absent: notTold(g.first, g.last),
 		Statistics: []Statistic{{Name: "left for", Value: left, Unit: "s", Low: left, High: left, N: int64(len(g.objects)), Unbounded: true, Method: "time from the first event after the gap to the end, a lower bound (right-censored)"}},
-		Effect:     Effect{Value: float64(len(g.objects)), Unit: "objects left", Weight: float64(len(g.objects))},
+		Effect:     countOf(len(g.objects), "objects left", float64(len(g.objects))),
 	}
 	f.Objects, f.Total = worstOf(g.objects)
 	by := ""

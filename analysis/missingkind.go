@@ -148,7 +148,7 @@ func (d *MissingKind) finding(m *Model, x *missing) Finding {
 	f := Finding{
 		Severity: Error, Certainty: Sure, Process: x.process, First: at(x.first), Last: at(x.last), Evidence: x.places.evidence(), told: x.places.nth(d.MinLines),
 		Statistics: []Statistic{rate("errors", x.n, float64(max(x.last-x.first, 1e9))/1e9)},
-		Effect:     Effect{Value: float64(x.n), Unit: "errors", Weight: max(1, float64(x.n)/float64(d.MinLines))},
+		Effect:     countOf(x.n, "errors", max(1, float64(x.n)/float64(d.MinLines))),
 	}
 	var list []scored
 	for _, key := range sortedKeys(x.objects) {

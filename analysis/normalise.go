@@ -313,7 +313,7 @@ func (d *Normalise) finding(x *sent, a *altered) Finding {
 			proportion("writes that sent it", a.n, x.writes),
 			rate("writes that sent it", a.n-1, float64(a.last-a.first)/1e9),
 		},
-		Effect: Effect{Value: float64(a.n), Unit: "writes in vain", Weight: float64(a.n) / float64(d.MinWrites)},
+		Effect: countOf(a.n, "writes in vain", float64(a.n)/float64(d.MinWrites)),
 	}
 	recreates := a.creates >= d.MinRecreates && x.deletes >= d.MinRecreates-1
 	f.What = fmt.Sprintf("%s sends %s to %s of %s over and over, %s in %s, and the API server stores %s", x.process.Name, word(a.sent), a.path, x.object, times(a.n), seconds(a.last-a.first), word(a.stored))

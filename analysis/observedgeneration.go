@@ -329,7 +329,7 @@ func (d *ObservedGeneration) ahead(s *State, g *generations) Finding {
 func (d *ObservedGeneration) base(s *State, g *generations, a Author, e places) Finding {
 	f := Finding{
 		Objects: []Object{s.Object}, Total: 1, Field: "status.observedGeneration", Manager: cmp.Or(a.Manager, g.manager), Row: a.seq(),
-		First: at(a.TS), Last: at(a.TS), Evidence: e.evidence(), Effect: Effect{Value: 1, Unit: "objects with a false generation", Weight: 1},
+		First: at(a.TS), Last: at(a.TS), Evidence: e.evidence(), Effect: countOf(1, "objects with a false generation", 1),
 		Statistics: []Statistic{{Name: "generations", Value: float64(s.Generation - g.observed), Unit: "1", Low: float64(s.Generation - g.observed), High: float64(s.Generation - g.observed), N: 1, Method: "metadata.generation less status.observedGeneration"}},
 	}
 	if a.Process != nil {

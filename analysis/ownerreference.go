@@ -276,7 +276,7 @@ func (g *badRefs) finding() Finding {
 		Severity: Error, Certainty: Sure, Manager: a.Manager, Field: "metadata.ownerReferences[*]", Row: a.seq(),
 		First: at(g.first), Last: at(g.last), Evidence: g.places.evidence(), told: g.places.nth(1), absent: g.absent,
 		Statistics: []Statistic{{Name: "references", Value: float64(g.n), Unit: "1", Low: float64(g.n), High: float64(g.n), N: g.n, Method: "count"}},
-		Effect:     Effect{Value: float64(g.n), Unit: "bad owner references", Weight: float64(g.n)},
+		Effect:     countOf(g.n, "bad owner references", float64(g.n)),
 	}
 	if a.Process != nil {
 		f.Process = a.Process.Name

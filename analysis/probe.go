@@ -342,7 +342,7 @@ func (d *Probe) liveness() (findings []Finding, notes []Note) {
 			Cause:      fmt.Sprintf("what the probe (%s) asks takes longer than its time limit, at least under load: it should answer from memory, and be given more time than the slowest answer", p.handler),
 			Statistics: []Statistic{rate("timed out", n, float64(max(p.last-p.first, 1e9))/1e9)},
 			Evidence:   p.places.evidence(), First: at(p.first), Last: at(p.last), told: p.places.nth(d.MinFailures),
-			Effect: Effect{Value: float64(n), Unit: "probes", Weight: float64(n) / float64(d.MinFailures)},
+			Effect: countOf(n, "probes", float64(n)/float64(d.MinFailures)),
 		})
 	}
 	return findings, notes

@@ -247,6 +247,6 @@ func (d *ResourceExhaustion) finding(group []*exhaustion) Finding {
 		f.What = fmt.Sprintf("%s was refused processes or threads %s (resource temporarily unavailable)", who, times(x.n))
 		f.Cause = "it has reached the limit of processes of its container or user: children that are not waited for, or started too fast"
 	}
-	f.Effect = Effect{Value: float64(x.n), Unit: "times", Weight: float64(x.n) / float64(max(need, 1))}
+	f.Effect = countOf(x.n, "times", float64(x.n)/float64(max(need, 1)))
 	return f
 }

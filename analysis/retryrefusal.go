@@ -170,7 +170,7 @@ func (d *RetryStorm) rejected(group []*rejection) Finding {
 	f.Evidence.Backoff = grown
 	var n int64
 	f.Objects, f.Total, n = refusedObjects(group)
-	f.Effect = Effect{Value: float64(n), Unit: "refused calls", Weight: float64(n) / float64(d.MinRefusals)}
+	f.Effect = countOf(n, "refused calls", float64(n)/float64(d.MinRefusals))
 	what := x.key.verb
 	if x.key.sub != "" {
 		what += " of " + x.key.sub

@@ -276,7 +276,7 @@ func (d *SchemaDrift) finding(m *Model, g *drift) Finding {
 	f := Finding{
 		Severity: Warning, Certainty: Sure, Field: g.violation.pattern, First: at(cmp.Or(changed.TS, m.FirstTS)), Last: at(m.LastTS), told: cmp.Or(changed.TS, m.FirstTS),
 		Statistics: []Statistic{proportion("objects that are not admitted", int64(len(g.objects)), g.all)},
-		Effect:     Effect{Value: float64(len(g.objects)), Unit: "objects that are not admitted", Weight: float64(len(g.objects))},
+		Effect:     countOf(len(g.objects), "objects that are not admitted", float64(len(g.objects))),
 	}
 	f.Objects, f.Total = worstOf(g.objects)
 	f.What = fmt.Sprintf("%s is stored with %s that its definition does not admit%s: it %s", g.example.Object, g.violation.path, others(f.Total), g.violation.rule)
@@ -295,7 +295,7 @@ func (d *SchemaDrift) finding(m *Model, g *drift) Finding {
 	if r := g.refused; r != nil && g.refusals >= d.MinRefused {
 		f.Severity, f.Process, f.Manager, f.Stack, f.Row = Error, r.process.Name, r.manager, r.stack, r.row
 		f.Last = at(r.last)
-		f.Effect = Effect{Value: float64(g.refusals), Unit: "refused writes", Weight: float64(g.refusals) / float64(d.MinRefused)}
+		f.Effect = countOf(g.refusals, "refused writes", float64(g.refusals)/float64(d.MinRefused))
 		f.Cause += fmt.Sprintf("; the %s by %s was refused %s with 422 Invalid, and no retry can help", r.kind, r.process.Name, times(r.n))
 		e.add(r.row, r.last, "write refused with 422", 0, 0)
 	} else {
@@ -311,7 +311,7 @@ func (l *lostDefault) finding() Finding {
 		Severity: Warning, Certainty: Sure, Manager: l.author.Manager, Field: l.path, Row: l.author.seq(), First: at(l.author.TS), Last: at(l.author.TS),
 		Evidence:   l.places.evidence(),
 		Statistics: []Statistic{{Name: "objects without it", Value: float64(len(l.objects)), Unit: "1", Low: float64(len(l.objects)), High: float64(len(l.objects)), N: int64(len(l.objects)), Method: "count"}},
-		Effect:     Effect{Value: float64(len(l.objects)), Unit: "objects without the value", Weight: float64(len(l.objects))},
+		Effect:     countOf(len(l.objects), "objects without the value", float64(len(l.objects))),
 	}
 	if p := l.author.Process; p != nil {
 		f.Process = p.Name

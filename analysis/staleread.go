@@ -137,7 +137,7 @@ func (d *StaleRead) finding(g *staleWrites) Finding {
 		Severity: Error, Certainty: Sure, Process: g.process.Name, Manager: cmp.Or(c.Manager, agent(c.UserAgent)), Stack: c.Stack, Row: c.Seq,
 		First: at(g.first), Last: at(g.last), Evidence: g.places.evidence(), told: g.places.nth(2 * d.MinWrites), absent: notTold(g.first, g.last),
 		Statistics: []Statistic{median("decided after", "s", g.age.sample, g.age.n)},
-		Effect:     Effect{Value: float64(g.n), Unit: "writes on an old state", Weight: float64(g.n) / float64(d.MinWrites)},
+		Effect:     countOf(g.n, "writes on an old state", float64(g.n)/float64(d.MinWrites)),
 	}
 	f.Objects, f.Total = worstOf(g.objects)
 	what := "itself"

@@ -151,7 +151,7 @@ func (d *Tombstone) stumbled(x *met, missed []*missedDelete) Finding {
 	f := Finding{
 		Severity: Error, Certainty: Likely, Process: x.process, First: at(x.first), Last: at(x.last), Evidence: x.places.evidence(), told: x.first,
 		Statistics: []Statistic{rate("times", x.n, float64(max(x.last-x.first, 1e9))/1e9)},
-		Effect:     Effect{Value: float64(x.n), Unit: "errors", Weight: float64(x.n)},
+		Effect:     countOf(x.n, "errors", float64(x.n)),
 	}
 	what := "an object"
 	for _, lost := range missed {
@@ -213,7 +213,7 @@ func (d *Tombstone) left(m *Model, p *Process) (findings []Finding, notes []Note
 			Severity: Error, Certainty: Likely, Process: p.Name, Manager: g.example.manager, Objects: objects, Total: total, Evidence: g.places.evidence(),
 			First: at(g.missed.ts), Last: at(m.End(p)), told: g.missed.back + d.MinLeft, absent: notTold(g.missed.ts, m.End(p)),
 			Statistics: []Statistic{{Name: "left for", Value: left, Unit: "s", Low: left, High: left, N: total, Unbounded: true, Method: "time from the process's return to the end, a lower bound (right-censored)"}},
-			Effect:     Effect{Value: float64(total), Unit: "objects left", Weight: float64(total)},
+			Effect:     countOf(total, "objects left", float64(total)),
 			What:       fmt.Sprintf("%s, which %s had made for %s, is left behind%s", g.example.state.Object, p.Name, g.missed.object, others(total)),
 			Cause:      fmt.Sprintf("%s was deleted while %s had no watch of it; it cleans up on the event of a deletion, which never came, and no finalizer waited for it", g.missed.object, p.Name),
 		})

@@ -239,7 +239,7 @@ func (d *TwoLeaders) finding(l *lock, f *former) Finding {
 		Severity: Error, Certainty: Sure, Process: f.process.Name, Manager: f.manager, Stack: f.stack, Row: f.row,
 		First: at(f.lostTS), Last: at(f.last), Evidence: f.places.evidence(), told: f.places.nth(d.MinWrites), absent: absence{table: traces.TableWatch, from: f.lostTS, to: f.last, object: l.object},
 		Statistics: []Statistic{rate("writes without the lease", f.writes, float64(f.last-f.lostTS)/1e9)},
-		Effect:     Effect{Value: float64(f.writes), Unit: "writes without the lease", Weight: float64(f.writes) / float64(d.MinWrites)},
+		Effect:     countOf(f.writes, "writes without the lease", float64(f.writes)/float64(d.MinWrites)),
 	}
 	x.Evidence.Total++
 	x.Evidence.Items = append(e.evidence().Items, x.Evidence.Items...)

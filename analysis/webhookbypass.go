@@ -245,7 +245,7 @@ func (d *WebhookBypass) finding(x *shape, s, usual *addedSet, missing []string) 
 		Severity: Error, Certainty: Likely, Manager: x.manager, Stack: c.Stack, Row: c.Seq, Field: missing[0],
 		First: at(s.first), Last: at(s.last), Evidence: s.places.evidence(), told: max(s.places.nth(1), usual.places.nth(d.MinThrough)),
 		Statistics: []Statistic{proportion("created without it", s.n, s.n+usual.n)},
-		Effect:     Effect{Value: float64(s.n), Unit: "objects past the webhook", Weight: float64(s.n)},
+		Effect:     countOf(s.n, "objects past the webhook", float64(s.n)),
 	}
 	if x.process != nil {
 		f.Process = x.process.Name

@@ -119,7 +119,7 @@ func (d *WrongIncarnation) finding(g *wrongDeletes) Finding {
 	f := Finding{
 		Severity: Error, Certainty: Sure, Process: g.process.Name, Manager: c.Manager, Stack: c.Stack, Row: c.Seq,
 		First: at(g.first), Last: at(g.last), Evidence: g.places.evidence(), told: g.places.nth(2 * d.MinDeletes), absent: notTold(g.first, g.last),
-		Effect: Effect{Value: float64(g.n), Unit: "wrong deletions", Weight: float64(g.n) / float64(d.MinDeletes)},
+		Effect: countOf(g.n, "wrong deletions", float64(g.n)/float64(d.MinDeletes)),
 	}
 	f.Objects, f.Total = worstOf(g.objects)
 	if b.state.Object != g.deleted {
