@@ -33,7 +33,7 @@ func Comparison(w io.Writer, c *analysis.Comparison, o Options) error {
 		name string
 		l    *analysis.Looked
 	}{{"baseline", &c.Baseline}, {"trace", &c.Looked}} {
-		p.field(l.name, fmt.Sprintf("%s records in %s; %s", Thousands(l.l.Records), duration(l.l.To.Sub(l.l.From)), plural(int(l.l.Objects), "object", "objects")))
+		p.field(l.name, fmt.Sprintf("%s records in %s; %s", Thousands(l.l.Records), duration(l.l.To.Sub(l.l.From)), Plural(l.l.Objects, "object", "objects")))
 	}
 	for _, caveat := range c.Caveats {
 		p.field("caveat", caveat)
@@ -56,7 +56,7 @@ func Comparison(w io.Writer, c *analysis.Comparison, o Options) error {
 		p.change("gone", &c.Gone[i])
 	}
 	p.shifts(c)
-	p.line(p.bold(plural(len(c.New), "new finding", "new findings")) + fmt.Sprintf(", %d worse, %d better, %d gone; %d of %d measures changed beyond noise",
+	p.line(p.bold(Plural(len(c.New), "new finding", "new findings")) + fmt.Sprintf(", %d worse, %d better, %d gone; %d of %d measures changed beyond noise",
 		len(c.Worse), len(c.Better), len(c.Gone), len(c.Shifts), c.Tested))
 	return p.w.Flush()
 }

@@ -17,7 +17,7 @@ import (
 func Markdown(w io.Writer, r *analysis.Result) error {
 	m := &markdown{bufio.NewWriter(w)}
 	l := &r.Looked
-	m.line("## %s in %s", capital(plural(len(r.Findings), "finding", "findings")), code(cmp.Or(l.Trace, "records")))
+	m.line("## %s in %s", capital(Plural(len(r.Findings), "finding", "findings")), code(cmp.Or(l.Trace, "records")))
 	m.line("")
 	m.line("%s records in %s: %s watch events, %s requests, %s log lines.", Thousands(l.Records), duration(l.To.Sub(l.From)), Thousands(l.Watch), Thousands(l.Requests), Thousands(l.Logs))
 	for _, c := range r.Caveats {
@@ -54,7 +54,7 @@ func (m *markdown) finding(f *analysis.Finding) {
 		m.line("- object %s", code(o.String()))
 	}
 	if more := f.Total - int64(min(3, len(f.Objects))); more > 0 {
-		m.line("- and %s more", plural(int(more), "object", "objects"))
+		m.line("- and %s more", Plural(more, "object", "objects"))
 	}
 	for _, x := range [][2]string{{"by", f.Process}, {"field", f.Field}, {"code", f.Code}, {"see it again", f.Reproduce}} {
 		if x[1] != "" {

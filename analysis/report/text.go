@@ -44,7 +44,7 @@ func Text(w io.Writer, r *analysis.Result, o Options) error {
 	}
 	p.notes(r.Notes, o.Notes)
 	if n := len(r.Findings); n > 0 {
-		p.line(p.bold(plural(n, "finding", "findings")) + ", " + plural(groups(r.Findings), "cause", "causes"))
+		p.line(p.bold(Plural(n, "finding", "findings")) + ", " + Plural(groups(r.Findings), "cause", "causes"))
 	}
 	return p.w.Flush()
 }
@@ -85,7 +85,7 @@ func (p *printer) looked(l *analysis.Looked) {
 	span := "nothing"
 	if l.Records > 0 {
 		span = fmt.Sprintf("%s records in %s: %s watch events, %s requests, %s log lines; %s",
-			Thousands(l.Records), duration(l.To.Sub(l.From)), Thousands(l.Watch), Thousands(l.Requests), Thousands(l.Logs), plural(int(l.Objects), "object", "objects"))
+			Thousands(l.Records), duration(l.To.Sub(l.From)), Thousands(l.Watch), Thousands(l.Requests), Thousands(l.Logs), Plural(l.Objects, "object", "objects"))
 	}
 	p.field("looked at", span)
 	if len(l.Processes) > 0 {
@@ -288,7 +288,7 @@ func (p *printer) notes(list []analysis.Note, all bool) {
 		return
 	}
 	if !all {
-		p.line(p.dim(plural(len(list), "note", "notes") + " on what is no fault (--notes shows them)"))
+		p.line(p.dim(Plural(len(list), "note", "notes") + " on what is no fault (--notes shows them)"))
 		return
 	}
 	p.line(p.bold("notes") + p.dim(" on what is no fault"))
@@ -307,7 +307,8 @@ func groups(list []analysis.Finding) int {
 	return len(seen)
 }
 
-func plural(n int, one, many string) string {
+// Plural is a number and what there is of it.
+func Plural[N int | int64](n N, one, many string) string {
 	if n == 1 {
 		return "1 " + one
 	}

@@ -102,7 +102,7 @@ var exploreText string
 var exploreJS string
 
 var exploreTemplate = template.Must(template.New("explore").Funcs(template.FuncMap{
-	"add": func(a, b int) int { return a + b }, "count": count[int], "rate": func(v float64) string { return report.Value(v, "1") },
+	"add": func(a, b int) int { return a + b }, "count": report.Plural[int], "rate": func(v float64) string { return report.Value(v, "1") },
 }).Parse(exploreText))
 
 // write writes the page.

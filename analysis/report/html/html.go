@@ -51,8 +51,8 @@ var pageTemplate = template.Must(template.New("page").Funcs(template.FuncMap{
 	"share":     func(p float64) string { return report.Value(p, "share") + " sure" },
 	"chance":    chance,
 	"value1":    report.Value,
-	"count":     count[int],
-	"count64":   count[int64],
+	"count":     report.Plural[int],
+	"count64":   report.Plural[int64],
 }).Parse(pageText))
 
 // Write writes the page of traces and of what was found in them.
@@ -91,7 +91,7 @@ func Write(ctx context.Context, w io.Writer, o Options, runs ...Run) error {
 	if len(runs) == 1 {
 		p.Title = names[0]
 	} else {
-		p.Title = count(len(runs), "trace", "traces")
+		p.Title = report.Plural(len(runs), "trace", "traces")
 		p.rank()
 	}
 	return compose(w, p, d, o.Live)

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/opreplay/opreplay/analysis"
+	"github.com/opreplay/opreplay/analysis/report"
 	"github.com/opreplay/opreplay/traces"
 )
 
@@ -257,7 +258,7 @@ func TestThinned(t *testing.T) {
 		t.Errorf("kept %d of the plain lane, %d of its second half, want what there is room for, evenly", n, late)
 	}
 	l := g.left
-	if l.All != 100_002 || l.Drawn != len(g.keep.events) || len(l.Said()) != 1 || !strings.HasPrefix(l.Said()[0], count(100_002-l.Drawn, "", "events are")) {
+	if l.All != 100_002 || l.Drawn != len(g.keep.events) || len(l.Said()) != 1 || !strings.HasPrefix(l.Said()[0], report.Plural(100_002-l.Drawn, "", "events are")) {
 		t.Errorf("says %q of %+v", l.Said(), l)
 	}
 }
@@ -367,5 +368,25 @@ func TestToldAgain(t *testing.T) {
 		if !slices.Equal(got, want) {
 			t.Errorf("%s: %v, want %v", name, got, want)
 		}
+	}
+}
+
+// In the list of several traces' findings those of one cause stay together, the cause first, as each analysis has them, and
+// stand where their worst would.
+func TestRank(t *testing.T) {
+	f := func(group, what string, s analysis.Severity, weight float64) *finding {
+		return &finding{Finding: analysis.Finding{Group: group, What: what, Severity: s, Effect: analysis.Effect{Weight: weight}}}
+	}
+	p := page{Runs: []*run{
+		{Findings: []*finding{f("F1", "light cause", analysis.Warning, 1), f("F1", "heavy effect", analysis.Error, 9), f("F3", "least", analysis.Warning, 2)}},
+		{Findings: []*finding{f("F1", "middle", analysis.Error, 5), f("F2", "its neighbour", analysis.Error, 4)}},
+	}}
+	p.rank()
+	var got []string
+	for _, x := range p.Ranked {
+		got = append(got, x.What)
+	}
+	if want := []string{"light cause", "heavy effect", "middle", "its neighbour", "least"}; !slices.Equal(got, want) {
+		t.Errorf("%q, want %q", got, want)
 	}
 }

@@ -133,10 +133,10 @@ func (l left) Said() []string {
 		if l.Found > 1 {
 			of = "of lanes that findings are about every " + ordinal(l.Found) + " is drawn"
 		}
-		said = append(said, count(thinned, "event is", "events are")+" not drawn for want of room: "+of+", of the others every "+ordinal(l.Plain)+"; what findings name is drawn always.")
+		said = append(said, report.Plural(thinned, "event is", "events are")+" not drawn for want of room: "+of+", of the others every "+ordinal(l.Plain)+"; what findings name is drawn always.")
 	}
 	if l.Lanes > 0 {
-		said = append(said, "The page has no room for "+count(l.Lanes, "lane", "lanes")+" more, with "+count(l.Folded, "event", "events")+"; those that findings are about or name are all here, then come those with most events.")
+		said = append(said, "The page has no room for "+report.Plural(l.Lanes, "lane", "lanes")+" more, with "+report.Plural(l.Folded, "event", "events")+"; those that findings are about or name are all here, then come those with most events.")
 	}
 	return said
 }

@@ -144,14 +144,26 @@ func (p *page) add(title string, g *gathered, r *analysis.Result, d *runData, al
 	p.Runs = append(p.Runs, x)
 }
 
-// rank puts the findings of all runs in one order, that of an analysis: severity, then how large they are.
+// rank puts the findings of all runs in one order, as an analysis has its own: those of one cause stay together, the cause
+// first, and stand where their worst would, by severity and then by how large they are.
 func (p *page) rank() {
+	var groups [][]*finding
 	for _, r := range p.Runs {
-		p.Ranked = append(p.Ranked, r.Findings...)
+		for i, f := range r.Findings {
+			if i == 0 || f.Group != r.Findings[i-1].Group {
+				groups = append(groups, nil)
+			}
+			last := &groups[len(groups)-1]
+			*last = append(*last, f)
+		}
 	}
-	slices.SortStableFunc(p.Ranked, func(a, b *finding) int {
+	worse := func(a, b *finding) int {
 		return cmp.Or(cmp.Compare(a.Severity, b.Severity), cmp.Compare(b.Effect.Weight, a.Effect.Weight))
+	}
+	slices.SortStableFunc(groups, func(a, b []*finding) int {
+		return worse(slices.MinFunc(a, worse), slices.MinFunc(b, worse))
 	})
+	p.Ranked = slices.Concat(groups...)
 }
 
 // titles name traces by the ends of their paths, as long as it takes to tell them apart.
@@ -244,12 +256,4 @@ func chance(p float64) string {
 		return "1 in " + report.Thousands(int64(1/p)) + " by chance"
 	}
 	return report.Value(p, "share") + " by chance"
-}
-
-// count is a number and what there is of it.
-func count[N int | int64](n N, one, many string) string {
-	if n == 1 {
-		return "1 " + one
-	}
-	return report.Thousands(int64(n)) + " " + many
 }
