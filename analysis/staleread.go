@@ -3,6 +3,7 @@ package analysis
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"strings"
 )
 
@@ -70,12 +71,20 @@ func (d *StaleRead) Call(m *Model, c *Call) {
 				d.add(staleWrite{c, b})
 			}
 		case c.State.RV == 0:
-			if len(d.suspect[c.State]) < maxBeliefs && len(d.suspect) < maxBeliefs {
-				d.suspect[c.State] = append(d.suspect[c.State], staleWrite{c, b})
-			}
+			d.suspects(staleWrite{c, b})
 		default:
 			d.judge(m, staleWrite{c, b})
 		}
+	}
+}
+
+// suspects keeps a write until its object has settled. Some never do, for no watch shows them: they make way.
+func (d *StaleRead) suspects(w staleWrite) {
+	if len(d.suspect) >= maxBeliefs {
+		maps.DeleteFunc(d.suspect, func(_ *State, list []staleWrite) bool { return w.call.TS-list[0].call.TS > 2*settleAfter })
+	}
+	if list := d.suspect[w.call.State]; len(list) < maxBeliefs && len(d.suspect) < maxBeliefs {
+		d.suspect[w.call.State] = append(list, w)
 	}
 }
 
@@ -96,6 +105,9 @@ func (d *StaleRead) Change(m *Model, c *Change) {
 	}
 	delete(d.suspect, c.State)
 }
+
+// Gone implements GoneDetector.
+func (d *StaleRead) Gone(_ *Model, s *State) { delete(d.suspect, s) }
 
 func (d *StaleRead) add(w staleWrite) {
 	c, b := w.call, w.belief

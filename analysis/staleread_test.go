@@ -1,6 +1,7 @@
 package analysis
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -136,5 +137,23 @@ func TestStaleReadOfWhatWasJustMade(t *testing.T) {
 		if !strings.Contains(f.What, "delete of configmaps shop/disk-front") {
 			t.Errorf("after %v: %s", gap, f.What)
 		}
+	}
+}
+
+// Writes to what no watch shows don't keep others from being judged for good.
+func TestWritesToWhatIsNeverSeen(t *testing.T) {
+	c, _, _ := reborn(t)
+	for i := range maxBeliefs {
+		id := c.identity(ref{configs, fmt.Sprintf("unseen-%d", i)}, nil)
+		id.UID = fmt.Sprintf("uid-%d", i)
+		c.add(&traces.Request{Identity: id, StartSeq: c.seq, Start: c.ts(), Process: "op", Verb: "patch", Code: 200})
+	}
+	c.sleep(10 * time.Second)
+	page := ref{configs, "page-front"}
+	c.create("kubectl", page, m{}) // whose call nobody recorded, so that the version waits for it
+	c.begin("op", "patch", "", page).commit(func(o m) { o["data"] = m{"n": 1} })
+	c.quiet(10 * time.Second)
+	if f := c.analyze(NewStaleRead()).only(t, "stale-read"); !strings.Contains(f.What, "page-front") {
+		t.Error(f.What)
 	}
 }
