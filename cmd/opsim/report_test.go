@@ -83,7 +83,7 @@ func TestLivePageOfExploration(t *testing.T) {
 	if err := os.Mkdir(filepath.Join(dir, "finding-1.optrace"), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	put("finding-1.optrace/manifest.json", "{}") // of an earlier sitting, whose first finding may have been another one
+	put("finding-1.optrace/manifest.json", `{"format": {"major": 1}, "run": {"plan": "seed: 1\nfaults:\n- crash: {}\n"}}`) // of an earlier sitting, whose first finding may have been another one
 	page, err := livePage(dir)
 	if err != nil {
 		t.Fatal(err)
@@ -103,7 +103,7 @@ func TestLivePageOfExploration(t *testing.T) {
 	if strings.Contains(first, link) {
 		t.Error("while plans run a trace is said to be of the first finding")
 	}
-	put("progress.json", `{"stage": "shrinking", "planned": 3, "workers": 2, "began": "2026-03-01T12:00:00Z", "findings": [{"what": "there is no <b>", "plans": 1, "command": "opsim replay t"}]}`)
+	put("progress.json", `{"stage": "shrinking", "planned": 3, "workers": 2, "began": "2026-03-01T12:00:00Z", "findings": [{"what": "there is no <b>", "plans": 1, "plan": "seed: 1\nfaults:\n- crash: {}\n", "command": "opsim replay t"}]}`)
 	if then := asked(); !strings.Contains(then, link) || !strings.Contains(then, "The time is over") {
 		t.Errorf("after two of three plans, a finding made small: %s", then)
 	}

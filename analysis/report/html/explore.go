@@ -6,8 +6,6 @@ import (
 	"html/template"
 	"io"
 	"net/http"
-	"os"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"sync"
@@ -146,17 +144,17 @@ func (l *LiveExploration) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	var rest string
 	switch n, _ := fmt.Sscanf(r.URL.Path, "/finding-%d/%s", &finding, &rest); {
 	case n > 0 && finding >= 1 && finding <= len(e.Findings):
-		dir := e.Findings[finding-1].Trace
-		if !isTrace(dir) {
+		f := &e.Findings[finding-1]
+		if !f.traced() {
 			http.NotFound(w, r)
 			return
 		}
-		http.StripPrefix("/finding-"+strconv.Itoa(finding), l.live(dir)).ServeHTTP(w, r)
+		http.StripPrefix("/finding-"+strconv.Itoa(finding), l.live(f.Trace)).ServeHTTP(w, r)
 	case r.URL.Path == "/version":
 		_, _ = io.WriteString(w, version)
 	case r.URL.Path == "/":
 		for i := range e.Findings {
-			e.Findings[i].HasTrace = isTrace(e.Findings[i].Trace)
+			e.Findings[i].HasTrace = e.Findings[i].traced()
 		}
 		w.Header().Set("Content-Type", "text/html; charset=utf-8")
 		_ = e.write(w)
@@ -182,12 +180,19 @@ func (l *LiveExploration) now() (*Exploration, string, error) {
 	return &e, version, nil
 }
 
-// isTrace is whether a folder holds a whole trace.
-func isTrace(dir string) bool {
-	if _, err := os.Stat(filepath.Join(dir, traces.ManifestName)); dir == "" || err != nil {
+// traced is whether there is a whole trace of a run of the finding's plan: one that lies there since another sitting may be
+// of another finding, which had this one's number then.
+func (f *ExploredFinding) traced() bool {
+	if f.Trace == "" {
 		return false
 	}
-	return true
+	t, err := traces.Open(f.Trace)
+	if err != nil {
+		return false
+	}
+	defer t.Close() //nolint:errcheck // only read
+	run := t.Manifest().Run
+	return f.Plan == "" || run != nil && run.Plan == f.Plan
 }
 
 // live serves one trace.

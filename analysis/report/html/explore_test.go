@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -26,6 +27,20 @@ func underWay(done int) *Exploration {
 		}},
 	}
 	return e
+}
+
+// traceOf is the folder of a trace of a run of a plan.
+func traceOf(t *testing.T, plan string) string {
+	t.Helper()
+	dir := filepath.Join(t.TempDir(), "made.optrace")
+	w, err := traces.Create(dir, traces.Manifest{Created: begin, Tool: "test", Source: "sim", Run: &traces.Run{Plan: plan}}, traces.WriterOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := &made{t: t, w: w, dir: dir, now: begin.UnixNano()}
+	m.state(time.Second, traces.Added, "a", 1, "")
+	m.open()
+	return dir
 }
 
 // served is a live page of an exploration that a test moves on.
@@ -92,12 +107,9 @@ func TestLiveExploration(t *testing.T) {
 	b.shot("explore-1280")
 	b.accessible()
 	e := underWay(13)
-	m := newMade(t)
-	m.state(time.Second, traces.Added, "a", 1, "")
-	m.open()
-	e.Findings[0].Trace = m.dir
+	e.Findings[0].Trace = traceOf(t, e.Findings[0].Plan)
 	more := e.Findings[0]
-	more.What, more.Trace = hostile, ""
+	more.What, more.Plan = hostile, "seed: 7\nfaults: []\n" // whose number the other one had when the trace was made
 	e.Findings = append([]ExploredFinding{more}, e.Findings...)
 	s.set(e)
 	b.until(`document.querySelector('progress').value === 13`)
@@ -138,9 +150,6 @@ func status(t *testing.T, h http.Handler, host, path string) int {
 func TestLiveExplorationLooksOnce(t *testing.T) {
 	s := &served{e: underWay(5)}
 	l := s.page()
-	m := newMade(t)
-	m.state(time.Second, traces.Added, "a", 1, "")
-	m.open()
 	for range 3 {
 		for path, want := range map[string]int{"/": http.StatusOK, "/version": http.StatusOK, "/finding-1/version": http.StatusNotFound} {
 			if code := status(t, l, "localhost", path); code != want {
@@ -152,7 +161,7 @@ func TestLiveExplorationLooksOnce(t *testing.T) {
 		t.Errorf("looked %d times at one version", s.looks)
 	}
 	e := underWay(6)
-	e.Findings[0].Trace = m.dir
+	e.Findings[0].Trace = traceOf(t, e.Findings[0].Plan)
 	s.set(e)
 	if code := status(t, l, "localhost", "/finding-1/version"); code != http.StatusOK || s.looks != 2 {
 		t.Errorf("of the next version the trace is answered by %d, after %d looks", code, s.looks)
