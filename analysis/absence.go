@@ -18,6 +18,9 @@ type absence struct {
 	object Object
 	// told is set where what the process itself was told decides, and not only what there was.
 	told bool
+	// kept is set where it is only that something is still there, and what it was before would show: that a list tells
+	// which has ended a loss.
+	kept bool
 }
 
 // noEvents is that no watch told of something.
@@ -32,6 +35,9 @@ func notTold(from, to int64) absence {
 func (f *Finding) hides(l traces.Loss, m *Model) bool {
 	a := &f.absent
 	if a.table == "" || l.From.After(at(a.to)) || l.To.Before(at(a.from)) {
+		return false
+	}
+	if a.kept && l.Relisted() {
 		return false
 	}
 	table, stream, _ := strings.Cut(l.Source, "/")

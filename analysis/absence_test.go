@@ -33,13 +33,14 @@ func TestLossesHideWhatDidNotHappen(t *testing.T) {
 		loss traces.Loss
 		note bool
 	}{
-		"of the resource":         {traces.Loss{Source: "capture/dns.example.com/records", From: marked.Add(time.Second), To: marked.Add(2 * time.Second), Count: -1}, true},
-		"of the process's watch":  {traces.Loss{Source: "watch/dns/records/3", From: marked.Add(time.Second), To: marked.Add(2 * time.Second), Count: 1}, false},
-		"of all that it was told": {traces.Loss{Source: "watch/dns", From: start, To: marked.Add(time.Hour), Count: -1}, false},
-		"of whatever":             {traces.Loss{Source: "trace", From: marked, To: marked.Add(time.Hour), Count: -1}, true},
-		"of requests":             {traces.Loss{Source: "requests/dns", From: marked, To: marked.Add(time.Hour), Count: 3}, false},
-		"of another resource":     {traces.Loss{Source: "capture/core/pods", From: marked, To: marked.Add(time.Hour), Count: -1}, false},
-		"before it was marked":    {traces.Loss{Source: "trace", From: start, To: start.Add(time.Second), Count: -1}, false},
+		"of the resource":             {traces.Loss{Source: "capture/dns.example.com/records", From: marked.Add(time.Second), To: marked.Add(2 * time.Second), Count: -1}, true},
+		"of the process's watch":      {traces.Loss{Source: "watch/dns/records/3", From: marked.Add(time.Second), To: marked.Add(2 * time.Second), Count: 1}, false},
+		"of all that it was told":     {traces.Loss{Source: "watch/dns", From: start, To: marked.Add(time.Hour), Count: -1}, false},
+		"of what a list showed after": {traces.Loss{Source: "capture/dns.example.com/records", From: marked.Add(time.Second), To: marked.Add(2 * time.Second), Count: -1, Reason: "relisted after 410 Expired (objects changed: 0, created: 1, deleted: 0)"}, false},
+		"of whatever":                 {traces.Loss{Source: "trace", From: marked, To: marked.Add(time.Hour), Count: -1}, true},
+		"of requests":                 {traces.Loss{Source: "requests/dns", From: marked, To: marked.Add(time.Hour), Count: 3}, false},
+		"of another resource":         {traces.Loss{Source: "capture/core/pods", From: marked, To: marked.Add(time.Hour), Count: -1}, false},
+		"before it was marked":        {traces.Loss{Source: "trace", From: start, To: start.Add(time.Second), Count: -1}, false},
 	} {
 		m := &traces.Manifest{Losses: []traces.Loss{x.loss}, Resources: append(kinds[:len(kinds):len(kinds)], traces.Resource{Version: "v1", Resource: "pods", Kind: "Pod", Namespaced: true})}
 		result, err := Records(context.Background(), c.records(), m, "t", Options{Detectors: []Detector{NewFinalizerHang()}})

@@ -380,6 +380,7 @@ func (d *FinalizerHang) finding(m *Model, list []hung, resource string, open []s
 		First: at(h.since), Last: at(h.moved + h.age), told: h.moved + d.limit(m, resource), absent: noEvents(h.since, h.moved+h.age),
 		Effect: Effect{Value: float64(h.age) / 1e9, Unit: "s without a move", Weight: float64(h.age) / float64(max(1, d.limit(m, resource)))},
 	}
+	f.absent.kept = true // no finalizer can be added during deletion: those that are there have been there all along
 	if h.owner != nil {
 		f.Process = h.owner.Name
 	}

@@ -283,7 +283,7 @@ func TestCaptureResumes(t *testing.T) {
 		t.Fatalf("losses: %+v", losses)
 	}
 	// Two states of a (5 and 6) and the last one of b.
-	if l := losses[0]; l.Count != 3 || !strings.Contains(l.Reason, "410 Expired") || !l.From.Before(l.To) || l.Source != "capture/apps/deployments/"+ns {
+	if l := losses[0]; l.Count != 3 || !l.Relisted() || !strings.Contains(l.Reason, "410 Expired") || !l.From.Before(l.To) || l.Source != "capture/apps/deployments/"+ns {
 		t.Errorf("%+v", l)
 	}
 }

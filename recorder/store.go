@@ -217,7 +217,7 @@ func (st *store) missed(g gap, version string) {
 	if why == "" {
 		why = "the watch broke"
 	}
-	l := newLoss(st.stream, -1, fmt.Sprintf("relisted after %s (objects changed: %d, created: %d, deleted: %d)", why, g.changed, g.created, g.deleted))
+	l := newLoss(st.stream, -1, fmt.Sprintf(traces.Relisted+"%s (objects changed: %d, created: %d, deleted: %d)", why, g.changed, g.created, g.deleted))
 	l.From = g.from.UTC()
 	if n := g.states + g.deleted; n > 0 {
 		l.Count = n

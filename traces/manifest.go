@@ -1,6 +1,9 @@
 package traces
 
-import "time"
+import (
+	"strings"
+	"time"
+)
 
 // The format version that this package writes. A reader takes any minor of its own major.
 const (
@@ -113,6 +116,15 @@ type Loss struct {
 	To     time.Time `json:"to"`
 	Count  int64     `json:"count"` // -1 when it is not known how much
 	Reason string    `json:"reason"`
+}
+
+// Relisted begins the Reason of a loss that a new list of the resource has ended.
+const Relisted = "relisted after "
+
+// Relisted is whether a new list has ended the loss: what there was at To is in the trace, what there was only before
+// it is not. Finalizers and deletions, which go one way, are known then.
+func (l *Loss) Relisted() bool {
+	return strings.HasPrefix(l.Source, "capture/") && strings.HasPrefix(l.Reason, Relisted)
 }
 
 // File is one Parquet file of the trace. A reader trusts a file only when size and hash agree.
