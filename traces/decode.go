@@ -165,7 +165,11 @@ func (r *columnReader[T]) page(p parquet.Page) error {
 	case *int32:
 		set[T, int32](r.at, rows, data.Int32())
 	case *float64:
-		set[T, float64](r.at, rows, data.Double())
+		for i, v := range data.Double() { // −0.0 is no zero value, though it equals one
+			if row := rows[i]; row != nil {
+				*r.at(row, 0).(*float64) = v
+			}
+		}
 	default: // packed bits
 		return r.assign(p, rows)
 	}

@@ -55,7 +55,8 @@
 //
 // [Trace.Records] merges several tables in the order of Seq. A [Range] narrows both by Seq, by time and
 // to some columns or to all but some; files, row groups and columns that are not wanted are not read. A detector that needs
-// no objects reads about five times as many rows a second. Rows belong to the caller.
+// no objects reads about five times as many rows a second. Rows belong to the caller. They are made 16 at a time: copy a row
+// that you keep for long, or it keeps the others with their texts.
 //
 // # What holds
 //

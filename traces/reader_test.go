@@ -156,6 +156,21 @@ func TestListsMayBeEmpty(t *testing.T) {
 	}
 }
 
+// Numbers come back bit by bit: −0.0 is another number than 0.0.
+func TestNumbersAsTheyWere(t *testing.T) {
+	w, dir := mustCreate(t, WriterOptions{})
+	want := []float64{math.Copysign(0, -1), 0, 1.5, math.Inf(-1), math.NaN(), math.SmallestNonzeroFloat64}
+	for _, v := range want {
+		appendAll(t, w, &Metric{Name: "n", Value: v})
+	}
+	mustClose(t, w)
+	for i, r := range readAll(t, mustOpen(t, dir), Range{}) {
+		if got := r.(*Metric).Value; math.Float64bits(got) != math.Float64bits(want[i]) {
+			t.Errorf("%v came back as %v", want[i], got)
+		}
+	}
+}
+
 func TestReadingStops(t *testing.T) {
 	tr, _ := scattered(t, 2, 100)
 	n := 0
