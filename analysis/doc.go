@@ -78,7 +78,8 @@
 // Each finding has statistics with 95 % intervals, whose methods name their sources, and a [Certainty]: sure
 // when every link of the explanation was recorded, likely when one was inferred, possible when the trace is
 // known to lack something there. Known losses lower the certainty, they never make a finding: one that rests on
-// something not having happened says so (absent), and is a note where the rows of that time and resource are lost.
+// something not having happened says so (absent), and is a note where the rows of that time and resource are lost. What one
+// process's own watches lack, the recorder's show, unless what that process was told is the point.
 //
 // # Bounds
 //
