@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/opreplay/opreplay/internal/cli"
+	"github.com/opreplay/opreplay/traces"
 )
 
 // progressName is the file in an exploration's folder that says how far it is.
@@ -141,10 +142,12 @@ func (s *Status) Doing() string {
 	return string(s.Stage)
 }
 
-// Version is another one when what Look reads has changed. It costs little: sizes and times of files.
+// Version is another one when what Look reads has changed, or a trace of a finding has come. It costs little: sizes and
+// times of files.
 func Version(dir string) string {
 	var v strings.Builder
-	for _, name := range []string{identityName, progressName, logName} {
+	found, _ := fs.Glob(os.DirFS(dir), "finding-*.optrace/"+traces.ManifestName) // a right pattern
+	for _, name := range append([]string{identityName, progressName, logName}, found...) {
 		if info, err := os.Stat(filepath.Join(dir, name)); err == nil {
 			fmt.Fprintf(&v, "%d@%d", info.Size(), info.ModTime().UnixNano())
 		}

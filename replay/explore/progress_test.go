@@ -58,6 +58,16 @@ func TestLook(t *testing.T) {
 		t.Errorf("findings %+v", s.Findings)
 	}
 	c.result.Groups = []*Group{{Alarm: trial.Alarm{What: "a pod is left over"}, Index: -1}, {Alarm: trial.Alarm{What: "there is no services mq/orders"}, Index: 3, Plans: 1, Command: "opsim replay t"}}
+	before = Version(dir)
+	if err := os.Mkdir(filepath.Join(dir, "finding-1.optrace"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "finding-1.optrace", "manifest.json"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if Version(dir) == before {
+		t.Error("a trace of a finding has come, and the version is the same")
+	}
 	c.report(Stopped) // while plans were made small: the rows say again what they say
 	if s, err = Look(dir); err != nil || s.Stage != Stopped || len(s.Findings) != 2 || s.Findings[0].What != "a pod is left over" || s.Findings[1].Command != "" {
 		t.Errorf("stopped %+v, %v", s, err)
