@@ -23,11 +23,9 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	ctrl "sigs.k8s.io/controller-runtime"
-	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
-	"sigs.k8s.io/controller-runtime/pkg/predicate"
 )
 
 const (
@@ -114,7 +112,7 @@ func (r *ExportReconciler) report(ctx context.Context, export *Export, phase str
 // SetupWithManager registers the reconciler.
 func (r *ExportReconciler) SetupWithManager(mgr ctrl.Manager) error {
 	return ctrl.NewControllerManagedBy(mgr).
-		For(&Export{}, builder.WithPredicates(predicate.GenerationChangedPredicate{})).
+		For(&Export{}). // its status too: one that was written on an older view is looked at again
 		Owns(&corev1.ConfigMap{}).
 		Complete(r)
 }
