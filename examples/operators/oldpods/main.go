@@ -69,7 +69,7 @@ func (r *AppReconciler) start(ctx context.Context, app *App, settings *corev1.Co
 		if !r.Fixed || pod.Annotations[hashAnnotation] == hash(settings) || !pod.DeletionTimestamp.IsZero() {
 			return nil
 		}
-		return client.IgnoreNotFound(r.Delete(ctx, pod))
+		return client.IgnoreNotFound(r.Delete(ctx, pod, client.Preconditions{UID: &pod.UID})) // not the next of that name
 	}
 	if !apierrors.IsNotFound(err) {
 		return err
