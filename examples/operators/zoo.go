@@ -24,6 +24,8 @@ type Operator struct {
 	// Finding is the name of the detector that must report the fault in any run, by a finding or, where it has notes alone,
 	// by a note; "" where a plain run is well.
 	Finding string
+	// Noted is set where it has notes alone, which are no alarms.
+	Noted bool
 	// CRDs are its custom resource definitions, YAML documents.
 	CRDs []byte
 	// Manifests are further objects that must be there, YAML documents; nil for none.
@@ -65,8 +67,8 @@ func Zoo() []Operator {
 		{Name: "oldpods", Fault: "changes the settings of pods that have read them", Finding: "environment"},
 		{Name: "alwaysready", Fault: "says Ready of what is ready no more", Finding: "probe"},
 		{Name: "narrowschema", Fault: "takes out of a definition what objects have", Finding: "schema"},
-		{Name: "unscraped", Fault: "has its metrics selected by a label that they do not have", Finding: "metrics"},
-		{Name: "throttled", Fault: "waits for its own client", Finding: "queue-wait"},
+		{Name: "unscraped", Fault: "has its metrics selected by a label that they do not have", Finding: "metrics", Noted: true},
+		{Name: "throttled", Fault: "waits for its own client", Finding: "queue-wait", Noted: true},
 	}
 	return read(all)
 }

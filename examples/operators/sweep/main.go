@@ -63,7 +63,7 @@ func (s *sweep) run(ctx context.Context, names []string) error {
 			continue
 		}
 		for _, fixed := range []bool{false, true} {
-			if err := s.twin(ctx, o.Name, fixed); err != nil {
+			if err := s.twin(ctx, o, fixed); err != nil {
 				return fmt.Errorf("%s: %w", o.Name, err)
 			}
 		}
@@ -75,7 +75,8 @@ func (s *sweep) run(ctx context.Context, names []string) error {
 }
 
 // twin explores with one twin, and prints its row.
-func (s *sweep) twin(ctx context.Context, name string, fixed bool) error {
+func (s *sweep) twin(ctx context.Context, o operators.Operator, fixed bool) error {
+	name := o.Name
 	program, twin := filepath.Join(s.zoo, name), "faulty"
 	if fixed {
 		program, twin = program+" --fixed", "fixed"
@@ -104,7 +105,7 @@ func (s *sweep) twin(ctx context.Context, name string, fixed bool) error {
 	if fixed {
 		s.plans, s.alarms = s.plans+r.Ran, s.alarms+r.Alarming
 	}
-	s.wrong = s.wrong || fixed == (len(r.Groups) > 0)
+	s.wrong = s.wrong || (fixed || o.Noted) == (len(r.Groups) > 0)
 	used := cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()
 	fmt.Printf("| %s | %s | %d | %.0f | %.0f | %.1f | %d | %d | %s |\n", name, twin, r.Ran, r.Took.Seconds(), used.Seconds(), r.FirstAlarm.Seconds(),
 		r.Alarming, len(r.Groups), strings.Join(sizes, ", "))
