@@ -68,8 +68,10 @@ func (s *session) capture(plan *plan) error {
 	}
 	s.begun.Store(true)
 	s.o.note("recording: the first lists are in")
+	scraping := s.scrape(s.o.Choice.name())
 	s.report()
 	<-s.ctx.Done()
+	scraping.end(true)
 	if s.join != nil {
 		// What the operator wrote last is on its way to our watches; what it writes from now on is not recorded.
 		s.join.end()

@@ -186,6 +186,9 @@ func (o *Options) check() error {
 	if err := o.Choice.check(); err != nil {
 		return err
 	}
+	if err := o.Scrape.check(); err != nil {
+		return err
+	}
 	return checkHz(o.Hz)
 }
 

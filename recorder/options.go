@@ -58,6 +58,9 @@ type Options struct {
 	// nowhere.
 	MetricsAddr string
 
+	// Scrape is what is scraped of the operator's metrics, by Run and Capture.
+	Scrape Scrape
+
 	appended func(traces.Record) // a test's ear
 }
 
@@ -115,6 +118,8 @@ type Result struct {
 	Events, Requests, Logs int64
 	// Reconciles and Samples are rows too, known where the operator was looked at from the kernel.
 	Reconciles, Samples int64
+	// Metrics are the rows of what was scraped.
+	Metrics int64
 	// Losses are what is known to be missing, as in the manifest.
 	Losses int64
 	// Exit is the operator's exit code; nil where there was none (-1: ended by a signal).
@@ -162,6 +167,9 @@ func (r *Result) Summary() string {
 		count(r.Requests, "call", "calls"), count(r.Logs, "log line", "log lines"), r.Dir)
 	if r.Reconciles+r.Samples > 0 {
 		s += fmt.Sprintf("; %s and %s", count(r.Reconciles, "reconcile", "reconciles"), count(r.Samples, "sample of its stacks", "samples of its stacks"))
+	}
+	if r.Metrics > 0 {
+		s += fmt.Sprintf("; %s of metrics", count(r.Metrics, "sample", "samples"))
 	}
 	if r.Losses > 0 {
 		s += fmt.Sprintf("; %s of something missing, see oprec inspect", count(r.Losses, "note", "notes"))

@@ -102,6 +102,9 @@ func newOperator(o *RunOptions) (operator *traces.Operator, path string, err err
 	if err := checkHz(o.Hz); err != nil {
 		return nil, "", err
 	}
+	if err := o.Scrape.check(); err != nil {
+		return nil, "", err
+	}
 	if err := o.onlyWatches(!o.NoCapture, "leave out --no-capture"); err != nil {
 		return nil, "", err
 	}
@@ -183,9 +186,12 @@ func (s *session) run(o *RunOptions, operator *traces.Operator, plan *plan, prof
 		defer close(reported)
 		s.report()
 	}()
+	scraping := s.scrape(operator.Process)
 	select {
 	case <-p.Done():
+		scraping.end(false)
 	case <-s.ctx.Done():
+		scraping.end(true)
 		grace := o.Grace
 		if grace == 0 {
 			grace = 10 * time.Second

@@ -35,7 +35,7 @@ type session struct {
 	begun atomic.Bool
 
 	events, requests, logs, bytes, lost atomic.Int64
-	reconciles, samples                 atomic.Int64
+	reconciles, samples, scraped        atomic.Int64
 
 	news    atomic.Bool // of processes, that the manifest has not
 	keeping sync.WaitGroup
@@ -142,6 +142,8 @@ func (s *session) write(r traces.Record) error {
 		s.reconciles.Add(1)
 	case *traces.Sample:
 		s.samples.Add(1)
+	case *traces.Metric:
+		s.scraped.Add(1)
 	}
 	err := s.w.Append(r)
 	if err != nil {
@@ -280,7 +282,7 @@ func (s *session) finish(err error) (*Result, error) {
 	}
 	return &Result{
 		Dir: s.o.Out, Events: s.events.Load(), Requests: s.requests.Load(), Logs: s.logs.Load(), Losses: s.lost.Load(),
-		Reconciles: s.reconciles.Load(), Samples: s.samples.Load(),
+		Reconciles: s.reconciles.Load(), Samples: s.samples.Load(), Metrics: s.scraped.Load(),
 	}, err
 }
 

@@ -150,6 +150,7 @@ func labels(m *Metric) *[]Label { return &m.Labels }
 var metricColumns = withHead(func(r *Metric) *Head { return &r.Head },
 	flat("process", func(r *Metric) any { return &r.Process }),
 	flat("name", func(r *Metric) any { return &r.Name }),
+	flat("type", func(r *Metric) any { return &r.Type }),
 	element("labels.list.element.name", labels, func(l *Label) any { return &l.Name }),
 	element("labels.list.element.value", labels, func(l *Label) any { return &l.Value }),
 	flat("value", func(r *Metric) any { return &r.Value }),

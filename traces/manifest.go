@@ -8,7 +8,7 @@ import (
 // The format version that this package writes. A reader takes any minor of its own major.
 const (
 	FormatMajor = 1
-	FormatMinor = 2
+	FormatMinor = 3
 )
 
 // Manifest is manifest.json: what the trace is, how it was made, which files it has, what it lacks.

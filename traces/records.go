@@ -203,13 +203,17 @@ type Label struct {
 	Value string `parquet:"value,dict"`
 }
 
-// Metric is one scraped sample.
+// Metric is one scraped sample, as Prometheus stores it: a histogram is its buckets, sum and count. A value holds until the
+// next row of its name and labels, or until the last scrape where there is none; NaN ends a series that is there no more.
 type Metric struct {
 	Head
-	Process string  `parquet:"process,dict"`
-	Name    string  `parquet:"name,dict"`
-	Labels  []Label `parquet:"labels,list"`
-	Value   float64 `parquet:"value"`
+	Process string `parquet:"process,dict"`
+	Name    string `parquet:"name,dict"`
+	// Type is that of the metric family: counter, gauge, histogram, summary; "" where the endpoint doesn't say. Since
+	// format 1.3.
+	Type   string  `parquet:"type,dict"`
+	Labels []Label `parquet:"labels,list"` // sorted by name
+	Value  float64 `parquet:"value"`
 }
 
 // Decision is one step of a simulated world. Recorded traces have none.

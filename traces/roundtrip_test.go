@@ -32,7 +32,7 @@ func oneOfEach(i int64) []Record {
 		&Stack{Head: head, StackID: i, Kernel: i%2 == 1, Frames: []Frame{{Function: "main.main", File: "main.go", Line: int32(i), Inlined: true}, {Function: "runtime.main"}}},
 		&KernelEvent{Head: head, Kind: "refused", PID: 1, TID: 2, Address: "10.0.0.1", Port: 443, FD: 7, Errno: 111, Count: 9, StackID: 1},
 		&Log{Head: head, Process: "op", Stream: "stderr", Level: "info", Message: "hello", Fields: `{"a":1}`},
-		&Metric{Head: head, Process: "op", Name: "workqueue_depth", Labels: []Label{{Name: "name", Value: "web"}, {Name: "le", Value: "0.5"}}, Value: 1.5},
+		&Metric{Head: head, Process: "op", Name: "workqueue_depth", Type: "gauge", Labels: []Label{{Name: "name", Value: "web"}, {Name: "le", Value: "0.5"}}, Value: 1.5},
 		&Decision{Head: head, Step: i, Kind: "deliver", Subject: "MODIFIED web", Choice: 1, Of: 3, Rule: "hold: {}"},
 	}
 }

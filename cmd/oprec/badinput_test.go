@@ -65,6 +65,10 @@ func TestBadUsage(t *testing.T) {
 		{"run, loops that are not looked for", []string{"run", "--kubeconfig", server, "--out", out, "--read-loop-rate", "9", "--", "true"}, []string{"--read-loop-rate", "read-loops"}},
 		{"run, --kernel-events for nothing", []string{"run", "--kubeconfig", server, "--out", out, "--ebpf", "off", "--kernel-events", "all", "--", "true"}, []string{"--kernel-events"}},
 		{"capture, --kernel-events for nothing", []string{"capture", "--kubeconfig", server, "--out", out, "--kernel-events", "all"}, []string{"--kernel-events", "--pid"}},
+		{"capture, an endpoint of no kind", []string{"capture", "--kubeconfig", server, "--out", out, "--scrape", "127.0.0.1:8080"}, []string{"--scrape 127.0.0.1:8080", "http://"}},
+		{"run, an endpoint with a password", []string{"run", "--kubeconfig", server, "--out", out, "--scrape", "http://me:word@127.0.0.1", "--", "true"}, []string{"--scrape http://me:xxxxx@", "--scrape-token-file"}},
+		{"run, all the time", []string{"run", "--kubeconfig", server, "--out", out, "--scrape", "http://127.0.0.1", "--scrape-interval", "0", "--", "true"}, []string{"--scrape-interval 0"}},
+		{"run, how to scrape nothing", []string{"run", "--kubeconfig", server, "--out", out, "--scrape-interval", "5s", "--", "true"}, []string{"--scrape-interval", "--scrape"}},
 		{"capture, no --out", []string{"capture", "--kubeconfig", server}, []string{"out"}},
 	} {
 		t.Run(c.name, func(t *testing.T) { clitest.Refuses(t, c.args, c.mentions...) })

@@ -37,6 +37,9 @@ It runs until ^C or --duration. It needs the rights to list and watch; what it m
   # those of a pod, over its restarts, with metrics for Prometheus meanwhile
   sudo oprec capture --out t.optrace --pod shop/shop-operator-0 --metrics-addr 127.0.0.1:9464
 
+  # the operator's own metrics too, at an endpoint that asks who wants to know
+  oprec capture --out t.optrace --scrape https://127.0.0.1:8443/metrics --scrape-token-file token --scrape-insecure
+
   # without the chatter
   oprec capture --out t.optrace --exclude events --exclude leases.coordination.k8s.io`,
 		Args: cobra.NoArgs,
@@ -45,6 +48,9 @@ It runs until ^C or --duration. It needs the rights to list and watch; what it m
 				return cli.Usagef("--all and --resource exclude each other")
 			}
 			if err := checkChoice(cmd, &o.Choice); err != nil {
+				return err
+			}
+			if err := checkScrape(cmd, &o.Scrape); err != nil {
 				return err
 			}
 			if err := prepare(cmd, &o, access); err != nil {
@@ -58,6 +64,7 @@ It runs until ^C or --duration. It needs the rights to list and watch; what it m
 	watchFlags(cmd, &o)
 	profileFlags(cmd, &o)
 	choiceFlags(cmd, &o.Choice)
+	scrapeFlags(cmd, &o.Scrape)
 	cmd.Flags().BoolVar(&all, "all", false, "all resources, which is the default")
 	return cmd
 }
@@ -132,6 +139,29 @@ func recordingFlags(cmd *cobra.Command, o *recorder.Options, a *recorder.Access)
 	f.StringSliceVar(&a.AsGroups, "as-group", nil, "group to impersonate; repeatable")
 	_ = cmd.MarkFlagDirname("out")
 	_ = cmd.MarkFlagFilename("kubeconfig")
+}
+
+// scrapeFlags say which metrics to record.
+func scrapeFlags(cmd *cobra.Command, o *recorder.Scrape) {
+	f := cmd.Flags()
+	f.StringSliceVar(&o.URLs, "scrape", nil, "metrics endpoint of the operator, such as http://127.0.0.1:8080/metrics, whose samples are recorded; repeatable")
+	f.DurationVar(&o.Interval, "scrape-interval", recorder.DefaultScrapeInterval, "how often it is scraped")
+	f.StringVar(&o.TokenFile, "scrape-token-file", "", "file with a bearer token for it")
+	f.BoolVar(&o.Insecure, "scrape-insecure", false, "take any certificate of it")
+	_ = cmd.MarkFlagFilename("scrape-token-file")
+}
+
+// checkScrape refuses how to scrape when nothing is.
+func checkScrape(cmd *cobra.Command, o *recorder.Scrape) error {
+	if cmd.Flags().Changed("scrape-interval") && o.Interval == 0 {
+		return cli.Usagef("--scrape-interval 0: want a time such as 15s")
+	}
+	for _, name := range []string{"scrape-interval", "scrape-token-file", "scrape-insecure"} {
+		if len(o.URLs) == 0 && cmd.Flags().Changed(name) {
+			return cli.Usagef("--%s does nothing without --scrape", name)
+		}
+	}
+	return nil
 }
 
 // watchFlags choose what is watched.

@@ -34,6 +34,9 @@ What follows the command is the operator's own: flags of oprec's stand before it
   # as the operator's own service account, for two minutes
   oprec run --out t.optrace --as system:serviceaccount:shop:shop-operator --duration 2m -- ./manager
 
+  # with its own metrics, every five seconds
+  oprec run --out t.optrace --scrape http://127.0.0.1:8080/metrics --scrape-interval 5s -- ./manager --metrics-bind-address=127.0.0.1:8080
+
   # an operator that takes the file by a flag
   oprec run --out t.optrace -- ./operator --config={kubeconfig}`,
 		Args: cobra.ArbitraryArgs,
@@ -43,6 +46,9 @@ What follows the command is the operator's own: flags of oprec's stand before it
 				if o.EBPF == recorder.EBPFOff && cmd.Flags().Changed(name) {
 					return cli.Usagef("--%s does nothing with --ebpf off", name)
 				}
+			}
+			if err := checkScrape(cmd, &o.Scrape); err != nil {
+				return err
 			}
 			if err := prepare(cmd, &o.Options, access); err != nil {
 				return err
@@ -62,6 +68,7 @@ What follows the command is the operator's own: flags of oprec's stand before it
 	f.StringVar(&o.Name, "name", "", "the operator's name in the trace (default: the command's base name)")
 	f.DurationVar(&o.Grace, "grace", 0, "how long the operator may take to end after SIGTERM (default 10s)")
 	profileFlags(cmd, &o.Options)
+	scrapeFlags(cmd, &o.Scrape)
 	f.StringVar((*string)(&o.EBPF), "ebpf", "auto", "look at the operator from the kernel: auto (where possible), on (else fail), off")
 	f.BoolVar(&o.NoCapture, "no-capture", false, "record the operator's own calls and watches alone")
 	return cmd
