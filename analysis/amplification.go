@@ -122,8 +122,7 @@ func (d *Amplification) wrote(x *cost, c *Change) {
 
 // count is where the process's writes to an object are counted, nil where that is one too many.
 func (d *Amplification) count(x *cost, s *State, p *Process) *int64 {
-	list := d.counts.of(s)
-	n, first := of(&list, p)
+	n, first := d.counts.open(s).of(p)
 	if !first {
 		return *n
 	}
@@ -131,7 +130,6 @@ func (d *Amplification) count(x *cost, s *State, p *Process) *int64 {
 		*n = new(int64)
 		x.byObject[s.Object] = *n
 	}
-	d.counts.keep(s, list)
 	return *n
 }
 

@@ -81,11 +81,9 @@ type emptyWrites struct {
 }
 
 func (d *Churn) of(s *State, p *Process) *churned {
-	list := d.objects.of(s)
-	c, first := of(&list, p)
+	c, first := d.objects.open(s).of(p)
 	if first {
 		c.object, c.process = s.Object, p
-		d.objects.keep(s, list)
 	}
 	return c
 }

@@ -73,8 +73,7 @@ func (d *ObservedGeneration) conditions(c *Change) {
 	}
 	c.Manager()
 	if x == nil {
-		x = &conditions{}
-		d.said.keep(s, x)
+		x = d.said.open(s)
 	}
 	if c.Generation != x.generation { // there is reason to be another
 		x.generation = c.Generation

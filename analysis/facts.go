@@ -53,6 +53,7 @@ type Change struct {
 	before                 *jsontext.Top // of Before
 	after                  jsontext.Top
 	model                  *Model
+	way                    *Way // once it was asked for
 	leaves                 []jsontext.Leaf
 	diffed, known, managed bool
 }
@@ -80,7 +81,7 @@ func (c *Change) Manager() string {
 			known = nil
 		}
 		fields, _ := c.Get("metadata", "managedFields")
-		c.Author.Manager = newestManager(fields, known)
+		c.Author.Manager, c.way = newestManager(fields, known), nil
 		if c.Author.Known == Unknown && c.Author.Manager != "" {
 			c.Author.Known = ManagedFields
 		}
@@ -122,19 +123,24 @@ type Event struct {
 	Newest, Told int64
 }
 
+// Way is how a client makes a call. It is shared by all calls that are made in the same way.
+type Way struct {
+	Process            *Process
+	UserAgent, Manager string
+	Verb, Subresource  string
+	ContentType        string
+}
+
 // Call is a request that ended.
 type Call struct {
+	*Way
 	Seq, StartSeq, TS, Start int64
-	Process                  *Process
 	// State is the object, nil where it is none that exists: a get or a write of what is not found, a refused create.
 	State *State
 	// Row is the whole row, which names the target also where State is nil. It is nil once the detectors' Call has
 	// returned.
-	Row                *traces.Request
-	UserAgent, Manager string
-	Verb, Subresource  string
-	ContentType        string
-	RV, Generation     int64
+	Row            *traces.Request
+	RV, Generation int64
 	// Base is the resourceVersion in the request's body, 0 for none.
 	Base   int64
 	Code   int32
@@ -145,6 +151,39 @@ type Call struct {
 	Stack, ReconcileID int64
 
 	wake wake // for SelfLoop
+}
+
+// written is an Author in a form to remember.
+type written struct {
+	rv, seq, ts int64
+	way         *Way
+	call        *Call
+	known       Known
+}
+
+func (w *written) author() Author {
+	return Author{RV: w.rv, Seq: w.seq, TS: w.ts, Process: w.way.Process, Manager: w.way.Manager, Call: w.call, Known: w.known}
+}
+
+// row is the request's row where there is one, else the row that first showed the version.
+func (w *written) row() int64 {
+	if w.call != nil {
+		return w.call.Seq
+	}
+	return w.seq
+}
+
+// written is the version's author, to remember.
+func (c *Change) written() written {
+	a := &c.Author
+	if c.way == nil {
+		if a.Call != nil {
+			c.way = a.Call.Way
+		} else {
+			c.way = c.model.way(Way{Process: a.Process, Manager: a.Manager})
+		}
+	}
+	return written{a.RV, a.Seq, a.TS, c.way, a.Call, a.Known}
 }
 
 // OK is whether the call succeeded.

@@ -168,9 +168,9 @@ func TestNamed(t *testing.T) {
 // A reconcile whose end is never seen holds nothing up, and those that have ended are forgotten.
 func TestOpenPassesAreBounded(t *testing.T) {
 	p := &passes{wanted: true}
-	p.called(&Call{ReconcileID: 1 << 40, Verb: "get"})
+	p.called(&Call{Way: &Way{Verb: "get"}, ReconcileID: 1 << 40})
 	for id := int64(1); id < 10*maxOpenPasses; id++ {
-		p.called(&Call{ReconcileID: id, Verb: "update"})
+		p.called(&Call{Way: &Way{Verb: "update"}, ReconcileID: id})
 		if x := p.take(id); x.Writes != 1 {
 			t.Fatalf("pass %d: %+v", id, x)
 		}
@@ -182,7 +182,7 @@ func TestOpenPassesAreBounded(t *testing.T) {
 		t.Errorf("the one that is still open: %+v", x)
 	}
 	for id := int64(1); id < 3*maxOpenPasses; id++ {
-		p.called(&Call{ReconcileID: id, Verb: "update"})
+		p.called(&Call{Way: &Way{Verb: "update"}, ReconcileID: id})
 	}
 	if len(p.open) > maxOpenPasses {
 		t.Errorf("%d open", len(p.open))

@@ -106,8 +106,8 @@ func (d *Fight) Change(_ *Model, c *Change) {
 	w.key = d.writer(w.process, w.manager)
 	o := d.objects.of(s)
 	if o == nil {
-		o = &contests{writer: w.key}
-		d.objects.keep(s, o)
+		o = d.objects.open(s)
+		o.writer = w.key
 	}
 	o.many = o.many || o.writer != w.key
 	o.writer = w.key

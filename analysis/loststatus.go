@@ -130,8 +130,7 @@ func (d *LostStatus) Change(_ *Model, c *Change) {
 		if l := &leaves[i]; strings.HasPrefix(l.Path, "status.") {
 			touched = true
 			if h == nil {
-				h = &statusHistory{}
-				d.objects.keep(s, h)
+				h = d.objects.open(s)
 			}
 			h.mend(c, l)
 		}
@@ -405,8 +404,7 @@ func (d *LostStatus) Call(m *Model, c *Call) {
 		return
 	}
 	if h == nil {
-		h = &statusHistory{}
-		d.objects.keep(s, h)
+		h = d.objects.open(s)
 	}
 	x := &intent{process: c.Process, role: c.role(), seq: c.Seq, ts: c.TS, base: c.Base, stack: c.Stack, kind: c.kind(), reason: c.Reason}
 	for _, y := range h.intents {

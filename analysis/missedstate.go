@@ -148,19 +148,18 @@ func (d *MissedState) judge(m *Model, s *State, x swing, p *Process) {
 
 // skipped is what the process was told around a span of versions, and whether it was told of one within.
 func (s *State) skipped(p *Process, from, to int64) (before, after Delivery, saw bool) {
-	for _, t := range s.told {
-		if t.process != p {
-			continue
-		}
-		for i := range t.last.len() {
-			switch v := t.last.newest(i); {
-			case v.RV >= to:
-				after = *v // the earliest, for they come newest first
-			case v.RV >= from:
-				return before, after, true
-			case before.Seq == 0:
-				before = *v
-			}
+	t := s.told.find(p)
+	if t == nil {
+		return before, after, false
+	}
+	for i := range t.last.len() {
+		switch v := t.last.newest(i); {
+		case v.RV >= to:
+			after = *v // the earliest, for they come newest first
+		case v.RV >= from:
+			return before, after, true
+		case before.Seq == 0:
+			before = *v
 		}
 	}
 	return before, after, false

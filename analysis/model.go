@@ -42,7 +42,10 @@ type Model struct {
 	on        *listeners
 	objects   map[Key]*State
 	uids      map[string]*State
-	memories  int // how many a State has slots for
+	places    int     // how many there are in the detectors' memories
+	free      []int32 // of these, those of objects that are gone
+	ways      map[Way]*Way
+	lately    *Way // the way of the last call
 	recent    [1 << recentBits]*State
 	texts     map[string]string // those that many objects share
 	names     map[Key]*State    // those that exist: the newest of that namespace and name; State.namesake is the next
@@ -174,20 +177,53 @@ func newModel(manifest *traces.Manifest, on *listeners) *Model {
 	return &Model{
 		Simulated: manifest.Run != nil, Manifest: manifest, on: on,
 		passes:  passes{wanted: len(on.passes) > 0},
-		objects: map[Key]*State{}, uids: map[string]*State{}, names: map[Key]*State{}, managers: map[string]bool{}, processes: map[string]*Process{}, bodies: bodies{limit: defaultBodies},
+		objects: map[Key]*State{}, uids: map[string]*State{}, names: map[Key]*State{}, managers: map[string]bool{}, processes: map[string]*Process{}, ways: map[Way]*Way{}, bodies: bodies{limit: defaultBodies},
 	}
 }
 
-// place gives the detectors' memories their places.
+// place tells the detectors' memories apart.
 func (m *Model) place(detectors []Detector) {
+	n := 0
 	for _, d := range detectors {
 		if r, ok := d.(rememberer); ok {
 			for _, x := range r.memories() {
-				x.at(m.memories)
-				m.memories++
+				x.is(n)
+				n++
 			}
 		}
 	}
+	if n > maxMemories {
+		panic("analysis: more memories than State.kept has bits")
+	}
+}
+
+// house gives a new object its place in the memories.
+func (m *Model) house(s *State) {
+	if n := len(m.free); n > 0 {
+		s.place, m.free = m.free[n-1], m.free[:n-1]
+		return
+	}
+	s.place = int32(m.places)
+	m.places++
+}
+
+// maxWays bounds the ways of calls that are shared.
+const maxWays = 1 << 12
+
+// way is the one that is equal to w, with texts of its own.
+func (m *Model) way(w Way) *Way {
+	if m.lately != nil && *m.lately == w {
+		return m.lately
+	}
+	shared := m.ways[w]
+	if shared == nil {
+		shared = &Way{w.Process, m.shared(w.UserAgent), m.shared(w.Manager), m.shared(w.Verb), m.shared(w.Subresource), m.shared(w.ContentType)}
+		if len(m.ways) < maxWays {
+			m.ways[*shared] = shared
+		}
+	}
+	m.lately = shared
+	return shared
 }
 
 // process is the process of that name; nil for outsiders and the recorder.
@@ -233,7 +269,7 @@ func (m *Model) state(id *traces.Identity) *State {
 	key = Key{m.shared(id.Group), m.shared(id.Resource), m.shared(id.Namespace), strings.Clone(id.Name)}
 	n := &State{key: key, Object: Object{Group: key.Group, Version: m.shared(id.Version), Resource: key.Resource, Namespace: key.Namespace, Name: key.Name, UID: strings.Clone(id.UID)}}
 	n.Heartbeat = heartbeatResource(key)
-	n.slots = make([]any, m.memories)
+	m.house(n)
 	if s != nil && !s.Gone {
 		m.settle(s, s.newest())
 		m.gone(s)
@@ -369,9 +405,9 @@ func (m *Model) call(p *Process, r *traces.Request) *Call {
 		return nil
 	}
 	return &Call{
-		Seq: r.Seq, StartSeq: r.StartSeq, TS: r.TS, Start: r.Start, Process: p, State: m.state(&r.Identity), Row: r,
-		UserAgent: r.UserAgent, Manager: r.FieldManager, Verb: r.Verb, Subresource: r.Subresource, ContentType: r.ContentType,
-		RV: r.ResourceVersion, Generation: r.Generation, Code: r.Code, Reason: r.Reason, Body: r.RequestBody,
+		Way: m.way(Way{p, r.UserAgent, r.FieldManager, r.Verb, r.Subresource, r.ContentType}),
+		Seq: r.Seq, StartSeq: r.StartSeq, TS: r.TS, Start: r.Start, State: m.state(&r.Identity), Row: r,
+		RV: r.ResourceVersion, Generation: r.Generation, Code: r.Code, Reason: m.shared(r.Reason), Body: r.RequestBody,
 		Base: base(r), Stack: r.StackID, ReconcileID: r.ReconcileID,
 	}
 }

@@ -108,13 +108,12 @@ func (d *Normalise) Change(_ *Model, c *Change) {
 }
 
 func (d *Normalise) of(s *State, p *Process) *sent {
-	list := d.found.of(s)
-	x, first := of(&list, p)
+	if s.Gone {
+		return d.byKey(s, p)
+	}
+	x, first := d.found.open(s).of(p)
 	if first {
 		*x = d.byKey(s, p)
-		if !s.Gone {
-			d.found.keep(s, list)
-		}
 	}
 	return *x
 }

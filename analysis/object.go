@@ -33,10 +33,11 @@ type State struct {
 
 	pending []*version   // by RV
 	top     jsontext.Top // of Body
-	authors rings[Author]
-	told    []*deliveries
+	authors rings[written]
+	told    perProcess[deliveries]
 	lru     lruLinks
-	slots   []any // what detectors keep of it, by memory.place
+	place   int32  // in the detectors' memories
+	kept    uint64 // in which of them something is
 }
 
 // Family is the uid that the object shares with its owner or its children.
@@ -44,9 +45,8 @@ func (s *State) Family() string { return cmp.Or(s.Owner, s.UID) }
 
 // deliveries are the last versions of one object that one process was told of.
 type deliveries struct {
-	process *Process
-	newest  int64 // version
-	last    rings[Delivery]
+	newest int64 // version
+	last   rings[Delivery]
 }
 
 // Delivery is one version of an object reaching one process.
@@ -65,25 +65,16 @@ func (s *State) newest() int64 {
 
 // tell notes a delivery, and says the newest version that the process had been told of before.
 func (s *State) tell(p *Process, d Delivery) (before int64) {
-	for _, t := range s.told {
-		if t.process == p {
-			before, t.newest = t.newest, max(t.newest, d.RV)
-			t.last.add(d)
-			return before
-		}
-	}
-	t := &deliveries{process: p, newest: d.RV}
+	t, _ := s.told.of(p)
+	before, t.newest = t.newest, max(t.newest, d.RV)
 	t.last.add(d)
-	s.told = append(s.told, t)
-	return 0
+	return before
 }
 
 // Newest is the newest version that the process was told of, by an event, a list or a get: 0 for none.
 func (s *State) Newest(p *Process) int64 {
-	for _, t := range s.told {
-		if t.process == p {
-			return t.newest
-		}
+	if t := s.told.find(p); t != nil {
+		return t.newest
 	}
 	return 0
 }
@@ -95,15 +86,14 @@ func (s *State) Key() Key { return s.key }
 // false when it may have been told before, longer ago than is remembered.
 func (s *State) Told(p *Process, rv int64) (first Delivery, exact bool) {
 	exact = true
-	for _, t := range s.told {
-		if t.process != p {
-			continue
-		}
-		for i := range t.last.len() {
-			if d := t.last.newest(i); d.RV >= rv && (first.Seq == 0 || d.Seq < first.Seq) {
-				first = *d
-				exact = i < ring-1
-			}
+	t := s.told.find(p)
+	if t == nil {
+		return first, exact
+	}
+	for i := range t.last.len() {
+		if d := t.last.newest(i); d.RV >= rv && (first.Seq == 0 || d.Seq < first.Seq) {
+			first = *d
+			exact = i < ring-1
 		}
 	}
 	return first, exact
@@ -111,16 +101,15 @@ func (s *State) Told(p *Process, rv int64) (first Delivery, exact bool) {
 
 // Event is when the process got the event of exactly that version, the zero Delivery when it didn't.
 func (s *State) Event(p *Process, rv int64) (event Delivery) {
-	for _, t := range s.told {
-		if t.process != p {
-			continue
-		}
-		for i := range t.last.len() {
-			if d := t.last.newest(i); d.RV == rv && d.Event {
-				event = *d // of several the first, by a watch that was not late
-			} else if d.RV < rv-1 && event.Seq != 0 {
-				break
-			}
+	t := s.told.find(p)
+	if t == nil {
+		return event
+	}
+	for i := range t.last.len() {
+		if d := t.last.newest(i); d.RV == rv && d.Event {
+			event = *d // of several the first, by a watch that was not late
+		} else if d.RV < rv-1 && event.Seq != 0 {
+			break
 		}
 	}
 	return event
@@ -129,7 +118,7 @@ func (s *State) Event(p *Process, rv int64) (event Delivery) {
 // Authors yields the last writers, newest first.
 func (s *State) Authors(f func(*Author) bool) {
 	for i := range s.authors.len() {
-		if !f(s.authors.newest(i)) {
+		if a := s.authors.newest(i).author(); !f(&a) {
 			return
 		}
 	}

@@ -117,13 +117,13 @@ func (d *ObservedGeneration) Change(m *Model, c *Change) {
 	g := d.objects.of(s)
 	if g == nil && !strings.Contains(c.After, `"observedGeneration"`) {
 		if c.Created && d.wanted(s) {
-			d.objects.keep(s, &generations{list: []generation{{number: c.Generation, rv: c.RV, seq: c.Seq, ts: c.TS}}})
+			*d.objects.open(s) = generations{list: []generation{{number: c.Generation, rv: c.RV, seq: c.Seq, ts: c.TS}}}
 		}
 		return
 	}
 	if g == nil {
-		g = &generations{list: []generation{{number: c.Generation, rv: c.RV, seq: c.Seq, ts: c.TS}}}
-		d.objects.keep(s, g)
+		g = d.objects.open(s)
+		g.list = []generation{{number: c.Generation, rv: c.RV, seq: c.Seq, ts: c.TS}}
 	}
 	if c.Generation > c.PrevGen && c.PrevGen != 0 {
 		g.next(c)

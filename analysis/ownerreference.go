@@ -98,7 +98,7 @@ func (d *OwnerReference) Change(m *Model, c *Change) {
 	known := d.refs.of(s)
 	if !c.Created && !c.Touches("metadata.ownerReferences") {
 		if known != nil && !strings.Contains(c.After, `"ownerReferences"`) {
-			d.refs.keep(s, nil) // a version that was passed over took them
+			d.refs.take(s) // a version that was passed over took them
 		}
 		return
 	}
@@ -108,7 +108,7 @@ func (d *OwnerReference) Change(m *Model, c *Change) {
 	}
 	refs := ownerRefs(c.After)
 	if known != nil || len(refs) > 0 {
-		d.refs.keep(s, &refs)
+		*d.refs.open(s) = refs
 	}
 	for _, ref := range refs {
 		if slices.Contains(had, ref) {

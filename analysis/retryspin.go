@@ -10,8 +10,8 @@ import (
 
 // spin is a row of passes of one key that had no event before them and made no write.
 type spin struct {
-	pass        string // reconcileID of the last one, where the log shows passes
 	run         int64
+	pass        string // reconcileID of the last one, where the log shows passes
 	start, last moment
 	longest     int64
 	from, to    int64 // of the longest

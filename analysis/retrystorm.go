@@ -42,8 +42,8 @@ type RetryStorm struct {
 	MinPassRate float64
 
 	keys     map[retryKey]*retries
-	names    map[Key]*[]*retries // by namespace and name
-	named    memory[[]*retries]  // those of an object's name, none as an empty list
+	names    map[Key]*namesakes // by namespace and name
+	named    memory[*namesakes] // those of an object's name, nil for none
 	refusals map[refusalKey]*rejection
 }
 
@@ -51,7 +51,7 @@ type RetryStorm struct {
 func NewRetryStorm() *RetryStorm {
 	return &RetryStorm{
 		MinFailures: 10, MaxGrowth: 1.1, MaxInterval: 5e9, MinRefusals: 8, Sustained: 10e9, MinPasses: 50, MinPassRate: 5,
-		keys: map[retryKey]*retries{}, names: map[Key]*[]*retries{}, refusals: map[refusalKey]*rejection{},
+		keys: map[retryKey]*retries{}, names: map[Key]*namesakes{}, refusals: map[refusalKey]*rejection{},
 	}
 }
 
@@ -65,20 +65,37 @@ type retryKey struct{ process, controller, namespace, name string }
 // maxRetryKeys bounds the failing keys, and the refused calls, that are told apart.
 const maxRetryKeys = 1 << 13
 
+// namesakes are the keys of one namespace and name: few, mostly one.
+type namesakes struct {
+	first *retries // not nil
+	more  []*retries
+}
+
+func (n *namesakes) all(yield func(*retries) bool) {
+	if n == nil || !yield(n.first) {
+		return
+	}
+	for _, r := range n.more {
+		if !yield(r) {
+			return
+		}
+	}
+}
+
 // retries are the failures and passes of one key.
 type retries struct {
-	about    said
-	process  string
 	n        int64
+	spin     spin
+	process  string
+	about    said
 	first    int64
 	recent   rings[moment] // of the failures
-	foreign  rings[moment] // versions of the object, or of what it owns, by others
+	foreign  rings[moment] // since the first: versions of the object, or of what it owns, by others
 	own      rings[moment] // by the process itself
 	message  string        // of the last failure
 	pass     string        // its reconcileID
 	fromLogs bool
 	places   places
-	spin     spin
 }
 
 type moment struct{ seq, ts int64 }
@@ -95,16 +112,23 @@ func (d *RetryStorm) of(m *Model, process string, s *said) *retries {
 			namespace: strings.Clone(s.namespace), name: strings.Clone(s.name),
 		}}
 		d.keys[retryKey{r.process, r.about.controller, r.about.namespace, r.about.name}] = r
-		n := Key{Namespace: r.about.namespace, Name: r.about.name}
-		if d.names[n] == nil {
-			d.names[n] = new([]*retries)
-			for x := range m.Named(n.Namespace, n.Name) {
-				d.named.keep(x, d.names[n])
-			}
-		}
-		*d.names[n] = append(*d.names[n], r)
+		d.name(m, r)
 	}
 	return r
+}
+
+// name lets a key be found by its object's name.
+func (d *RetryStorm) name(m *Model, r *retries) {
+	n := Key{Namespace: r.about.namespace, Name: r.about.name}
+	if list := d.names[n]; list != nil {
+		list.more = append(list.more, r)
+		return
+	}
+	list := &namesakes{first: r}
+	d.names[n] = list
+	for x := range m.Named(n.Namespace, n.Name) {
+		*d.named.open(x) = list
+	}
 }
 
 // Log implements LogDetector.
@@ -133,10 +157,12 @@ func (d *RetryStorm) Log(m *Model, l *traces.Log) {
 
 // Pass implements PassDetector.
 func (d *RetryStorm) Pass(m *Model, x *Pass) {
-	s := said{controller: x.Row.Controller, namespace: x.Row.Namespace, name: x.Row.Name}
-	r := d.of(m, x.Row.Process, &s)
+	r := d.known(x)
 	if r == nil {
-		return
+		s := said{controller: x.Row.Controller, namespace: x.Row.Namespace, name: x.Row.Name}
+		if r = d.of(m, x.Row.Process, &s); r == nil {
+			return
+		}
 	}
 	switch {
 	case x.Row.Outcome == "error" && !r.fromLogs:
@@ -146,6 +172,21 @@ func (d *RetryStorm) Pass(m *Model, x *Pass) {
 	case r.spin.pass == "":
 		r.spin.passed(moment{x.Row.Seq, x.Row.TS})
 	}
+}
+
+// known is the key of the pass where it is the name of the object whose event queued it, as it mostly is, and was met
+// before: found without a search.
+func (d *RetryStorm) known(x *Pass) *retries {
+	s := x.Trigger.State
+	if s == nil || s.Gone || s.Name != x.Row.Name || s.Namespace != x.Row.Namespace {
+		return nil
+	}
+	for r := range d.about(s).all {
+		if r.process == x.Row.Process && r.about.controller == x.Row.Controller {
+			return r
+		}
+	}
+	return nil
 }
 
 func (r *retries) fail(at moment, message string) {
@@ -173,36 +214,29 @@ func (d *RetryStorm) Change(m *Model, c *Change) {
 }
 
 func (d *RetryStorm) changed(c *Change, s *State) {
-	for _, r := range d.about(s) {
+	for r := range d.about(s).all {
 		r.spin.broken()
-		if c.Author.Process != nil && c.Author.Process.Name == r.process {
+		switch {
+		case r.n == 0: // what lies between failures counts
+		case c.Author.Process != nil && c.Author.Process.Name == r.process:
 			r.own.add(moment{c.Seq, c.TS})
-		} else {
+		default:
 			r.foreign.add(moment{c.Seq, c.TS})
 		}
 	}
 }
 
-// about are the keys that are the object's name.
-func (d *RetryStorm) about(s *State) []*retries {
+// about are the keys that are the object's name; nil for none.
+func (d *RetryStorm) about(s *State) *namesakes {
 	if list := d.named.of(s); list != nil {
 		return *list
 	}
 	list := d.names[Key{Namespace: s.Namespace, Name: s.Name}]
-	if list == nil {
-		if !s.Gone {
-			d.named.keep(s, &noRetries)
-		}
-		return nil
-	}
 	if !s.Gone {
-		d.named.keep(s, list)
+		*d.named.open(s) = list
 	}
-	return *list
+	return list
 }
-
-// noRetries stands for an object whose name no key has yet.
-var noRetries []*retries
 
 // Call implements CallDetector.
 func (d *RetryStorm) Call(_ *Model, c *Call) {
@@ -349,23 +383,21 @@ func retried(m *Model, group []*retries) (objects []Object, total, n int64, perS
 func (d *RetryStorm) Gone(m *Model, s *State) {
 	n := Key{Namespace: s.Namespace, Name: s.Name}
 	d.named.take(s)
-	list := d.names[n]
-	if list == nil {
-		return
-	}
-	kept := (*list)[:0]
-	for _, r := range *list {
+	var kept []*retries
+	for r := range d.names[n].all {
 		if o, _ := r.about.object(m); o.UID != s.UID || d.storms(m, r) || d.spins(r) {
 			kept = append(kept, r)
 			continue
 		}
 		delete(d.keys, retryKey{r.process, r.about.controller, r.about.namespace, r.about.name})
 	}
-	if *list = kept; len(kept) == 0 {
-		delete(d.names, n)
-		for x := range m.Named(n.Namespace, n.Name) {
-			d.named.keep(x, &noRetries)
-		}
+	if len(kept) > 0 {
+		*d.names[n] = namesakes{kept[0], kept[1:]}
+		return
+	}
+	delete(d.names, n)
+	for x := range m.Named(n.Namespace, n.Name) {
+		*d.named.open(x) = nil
 	}
 }
 

@@ -52,16 +52,25 @@ func (d *SelfLoop) memories() []placed { return []placed{&d.objects} }
 
 // looper is an object that a recorded process wrote.
 type looper struct {
-	key    string // the uid that it is counted under
-	family *family
-	loops  *perProcess[loop]
+	key     string // the uid that it is counted under
+	family  *family
+	writers perProcess[writer]
+}
+
+// writer is one process that wrote the object. Most writes are woken by somebody else's, so that a chain is only kept
+// from its second one on.
+type writer struct {
+	lastSeq int64 // of its last write
+	alone   int64 // time of the last write that no own one woke, 0 if it began no chain that still goes on
+	spec    bool  // that one changed the generation
+	loop    *loop
 }
 
 // family is what is known of the writes to an owner and what it owns.
 type family struct {
 	members int
 	foreign int64 // seq of the last version that somebody else wrote
-	writes  *perProcess[rings[familyWrite]]
+	writes  perProcess[rings[familyWrite]]
 }
 
 type familyWrite struct {
@@ -71,8 +80,9 @@ type familyWrite struct {
 
 // wake is the own write whose event woke the process to make a call, and that event: zero if there was none.
 type wake struct {
-	by    familyWrite
-	event Delivery
+	state   *State // written
+	by      int64  // seq of the write
+	seq, ts int64  // of the event
 }
 
 // loop is a chain of writes to one object by one process, each woken by an own write before it.
@@ -84,7 +94,6 @@ type loop struct {
 	run      int64 // of the pure ones, how many in a row just now
 	longest  int64 // and at most
 	specs    int64 // of these, that changed the generation
-	lastSeq  int64
 	first    int64 // time of the first write
 	last     int64
 	gone     int64 // when the object was deleted, 0 if it is there
@@ -96,7 +105,7 @@ type loop struct {
 	period   reservoir
 	wake     reservoir
 	evidence places
-	diffs    tally
+	diffs    tally // from the second write on
 }
 
 // Call implements Detector: while the deliveries before the call are fresh in memory, it finds the own write whose
@@ -107,23 +116,16 @@ func (d *SelfLoop) Call(_ *Model, c *Call) {
 		return
 	}
 	o, f := d.join(s)
-	l, first := of(&o.loops, p)
-	if first {
-		l.object, l.process = s.Object, p
-	}
-	c.wake = f.wake(p, c, l.lastSeq, d.MaxWake)
-	l.lastSeq = c.Seq
-	writes, _ := of(&f.writes, p)
+	w, _ := o.writers.of(p)
+	writes, _ := f.writes.of(p)
+	c.wake = wakeOf(writes, c, w.lastSeq, d.MaxWake)
+	w.lastSeq = c.Seq
 	writes.add(familyWrite{s, c.RV, c.Seq})
 }
 
 // join is the object's loops and its family, which it may only find once its owner is known.
 func (d *SelfLoop) join(s *State) (*looper, *family) {
-	o := d.objects.of(s)
-	if o == nil {
-		o = &looper{}
-		d.objects.keep(s, o)
-	}
+	o := d.objects.open(s)
 	if key := s.Family(); o.key != key || o.family == nil {
 		d.leave(o)
 		f := d.families[key]
@@ -162,8 +164,8 @@ func (d *SelfLoop) Change(m *Model, c *Change) {
 	if o == nil || p == nil || c.Author.Call == nil || c.Author.Call.RV != c.RV {
 		return
 	}
-	if l := o.loops.find(p); l != nil {
-		d.follow(m, c, f, l)
+	if w := o.writers.find(p); w != nil {
+		d.follow(m, c, f, w)
 	}
 }
 
@@ -176,34 +178,22 @@ func (d *SelfLoop) familyOf(o *looper, s *State) *family {
 }
 
 // follow lengthens the chain by a write, or begins a new one.
-func (d *SelfLoop) follow(m *Model, c *Change, f *family, l *loop) {
-	call := c.Author.Call
-	if w := call.wake; w.event.Seq == 0 {
-		d.end(m, l, 0)
-		*l = loop{object: l.object, process: l.process, lastSeq: l.lastSeq}
-	} else {
-		l.wake.add(float64(call.Start-w.event.TS) / 1e9)
-		l.period.add(float64(call.TS-l.last) / 1e9)
-		if f.foreign < w.by.seq {
-			l.pure++
-			l.run++
-			l.longest = max(l.longest, l.run)
-		} else {
-			l.run = 0
+func (d *SelfLoop) follow(m *Model, c *Change, f *family, w *writer) {
+	call, specs := c.Author.Call, c.Generation != c.PrevGen && c.PrevGen != 0
+	if call.wake.seq == 0 {
+		if w.loop != nil {
+			d.end(m, w.loop, 0)
 		}
-		l.meet(w.by.state.Object)
-		l.evidence.add(call.Seq, call.TS, "write of version %d, woken by the event of an own write (seq %d)", c.RV, w.event.Seq)
+		w.loop, w.alone, w.spec = nil, call.TS, specs
+		return
 	}
-	l.writes++
-	if l.writes == 1 {
-		l.first = call.TS
+	l := w.loop
+	if l == nil {
+		l = w.begin(c.State.Object, call)
 	}
-	if c.Generation != c.PrevGen && c.PrevGen != 0 {
+	l.lengthen(c, f.foreign)
+	if specs {
 		l.specs++
-	}
-	l.last, l.stack, l.manager = call.TS, cmp.Or(call.Stack, l.stack), call.Manager
-	if leaves, known := c.Diff(); known {
-		l.diffs.add(leaves)
 	}
 	if c.After != "" && l.writes == d.MinWrites {
 		_, l.observed = c.Get("status", "observedGeneration")
@@ -211,20 +201,56 @@ func (d *SelfLoop) follow(m *Model, c *Change, f *family, l *loop) {
 	}
 }
 
-// wake is the own write in the family, from the last one to this object on, whose event reached the process
-// before the call began and not long before: the newest, if there are several.
-func (f *family) wake(p *Process, call *Call, lastSeq, maxWake int64) wake {
-	ws := f.writes.find(p)
-	if ws == nil || lastSeq == 0 {
+// begin is a chain whose first write is the last one that no own one woke, if there was one.
+func (w *writer) begin(o Object, call *Call) *loop {
+	l := &loop{object: o, process: call.Process}
+	if w.alone != 0 {
+		l.writes, l.first, l.last = 1, w.alone, w.alone
+		if w.spec {
+			l.specs = 1
+		}
+	}
+	w.loop = l
+	return l
+}
+
+// lengthen is a write that an own one woke. foreign is the seq of the last version that somebody else wrote.
+func (l *loop) lengthen(c *Change, foreign int64) {
+	call := c.Author.Call
+	w := &call.wake
+	l.wake.add(float64(call.Start-w.ts) / 1e9)
+	l.period.add(float64(call.TS-l.last) / 1e9)
+	if foreign < w.by {
+		l.pure++
+		l.run++
+		l.longest = max(l.longest, l.run)
+	} else {
+		l.run = 0
+	}
+	l.meet(w.state.Object)
+	l.evidence.add(call.Seq, call.TS, "write of version %d, woken by the event of an own write (seq %d)", c.RV, w.seq)
+	if l.writes++; l.writes == 1 {
+		l.first = call.TS
+	}
+	l.last, l.stack, l.manager = call.TS, cmp.Or(call.Stack, l.stack), call.Manager
+	if leaves, known := c.Diff(); known {
+		l.diffs.add(leaves)
+	}
+}
+
+// wakeOf is the own write in the family, from the last one to this object on, whose event reached the process before
+// the call began and not long before: the newest, if there are several.
+func wakeOf(writes *rings[familyWrite], call *Call, lastSeq, maxWake int64) wake {
+	if lastSeq == 0 {
 		return wake{}
 	}
-	for i := range ws.len() {
-		w := ws.newest(i)
+	for i := range writes.len() {
+		w := writes.newest(i)
 		if w.seq < lastSeq {
 			break
 		}
-		if e := w.state.Event(p, w.rv); e.Seq != 0 && e.Seq <= call.StartSeq && call.Start-e.TS <= maxWake {
-			return wake{*w, e}
+		if e := w.state.Event(call.Process, w.rv); e.Seq != 0 && e.Seq <= call.StartSeq && call.Start-e.TS <= maxWake {
+			return wake{w.state, w.seq, e.Seq, e.TS}
 		}
 	}
 	return wake{}
@@ -237,8 +263,7 @@ func (d *SelfLoop) end(m *Model, l *loop, gone int64) {
 		return
 	}
 	if key := l.key(); len(d.ended[key]) < maxEnded {
-		kept := *l
-		d.ended[key] = append(d.ended[key], &kept)
+		d.ended[key] = append(d.ended[key], l)
 	}
 }
 
@@ -282,9 +307,9 @@ func (d *SelfLoop) Gone(m *Model, s *State) {
 	if o == nil {
 		return
 	}
-	for _, p := range m.nth {
-		if l := o.loops.find(p); l != nil {
-			d.end(m, l, s.GoneAt)
+	for _, w := range o.writers.all {
+		if w.loop != nil {
+			d.end(m, w.loop, s.GoneAt)
 		}
 	}
 	d.leave(o)
@@ -321,8 +346,8 @@ func (d *SelfLoop) unbroken(m *Model, l *loop) bool {
 func (d *SelfLoop) Findings(m *Model) ([]Finding, []Note) {
 	groups := d.ended
 	for _, o := range d.objects.all(m) {
-		for _, l := range o.loops.all {
-			if d.counts(m, l) {
+		for _, w := range o.writers.all {
+			if l := w.loop; l != nil && d.counts(m, l) {
 				key := l.key()
 				groups[key] = append(groups[key], l)
 			}

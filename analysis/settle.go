@@ -118,7 +118,7 @@ func (m *Model) change(s *State, v *version) {
 	if c.Author.Call != nil {
 		c.Author.Call.Body = ""
 	}
-	s.authors.add(c.Author)
+	s.authors.add(c.written())
 	s.RV, s.Generation = v.rv, v.gen
 	m.bodies.keep(s, &c.after)
 	if v.deleted {
@@ -163,7 +163,8 @@ func (m *Model) gone(s *State) {
 		d.Gone(m, s)
 	}
 	m.kin.gone(s)
-	s.authors, s.told = rings[Author]{}, nil // a tombstone is name, uid and version
+	s.authors, s.told = rings[written]{}, perProcess[deliveries]{} // a tombstone is name, uid and version
+	s.kept, m.free = 0, append(m.free, s.place)
 	m.tombs.push(s)
 	if m.tombs.len() > maxTombs {
 		m.forget(m.tombs.pop())

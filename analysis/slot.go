@@ -5,8 +5,9 @@ import (
 	"slices"
 )
 
-// memory is what a detector keeps of each object: a place in its State, which is found without a search. What is kept
-// of an object ends with take, in the detector's Gone.
+// memory is what a detector keeps of each object, found without a search: the values for all objects are in one list,
+// each at its object's place in it, so that what is looked at together lies together. What is kept of an object ends
+// with take, in the detector's Gone.
 //
 //	type Twice struct {
 //		created memory[tries]
@@ -16,52 +17,79 @@ import (
 //
 // A detector belongs to one analysis.
 type memory[T any] struct {
-	place int
+	bit    uint64 // of State.kept
+	chunks [][]T  // a value stays where it is, however many come
 	// late is what was kept of objects after they had gone, such as the answer to a slow call.
 	late map[*State]*T
 }
 
-// placed is a memory whose place is given when an analysis begins.
-type placed interface{ at(place int) }
+// chunkBits is how many bits of an object's place are those within a chunk.
+const chunkBits = 7
+
+// maxMemories is how many memories there may be: as many as State.kept has bits.
+const maxMemories = 64
+
+// placed is a memory that is told which it is when an analysis begins.
+type placed interface{ is(nth int) }
 
 // rememberer is a detector with memories.
 type rememberer interface{ memories() []placed }
 
-func (m *memory[T]) at(place int) { m.place = place }
+func (m *memory[T]) is(nth int) { m.bit = 1 << nth }
 
 // of is what is kept of the object, nil for nothing.
 func (m *memory[T]) of(s *State) *T {
-	if s.Gone || m.place >= len(s.slots) {
+	if s.Gone {
 		return m.late[s]
 	}
-	x, _ := s.slots[m.place].(*T)
+	if s.kept&m.bit == 0 {
+		return nil
+	}
+	return m.at(s)
+}
+
+// at is the object's place in the list, which must reach so far.
+func (m *memory[T]) at(s *State) *T { return &m.chunks[s.place>>chunkBits][s.place&(1<<chunkBits-1)] }
+
+// open is what is kept of the object, the zero T if nothing was.
+func (m *memory[T]) open(s *State) *T {
+	if s.Gone {
+		x := m.late[s]
+		if x == nil {
+			if m.late == nil {
+				m.late = map[*State]*T{}
+			}
+			x = new(T)
+			m.late[s] = x
+		}
+		return x
+	}
+	if s.kept&m.bit != 0 {
+		return m.at(s)
+	}
+	for int(s.place>>chunkBits) >= len(m.chunks) {
+		m.chunks = append(m.chunks, make([]T, 1<<chunkBits))
+	}
+	s.kept |= m.bit
+	x := m.at(s)
+	*x = *new(T) // another object's, which was not taken
 	return x
 }
 
-// keep puts x in place of what was kept of the object.
-func (m *memory[T]) keep(s *State, x *T) {
-	if !s.Gone && m.place < len(s.slots) {
-		s.slots[m.place] = x
-		return
-	}
-	if m.late == nil {
-		m.late = map[*State]*T{}
-	}
-	m.late[s] = x
-}
-
-// take is what was kept of an object that is gone, and is no longer.
+// take is what was kept of an object that is gone or going, and is no longer; nil for nothing.
 func (m *memory[T]) take(s *State) *T {
 	if x := m.late[s]; x != nil {
 		delete(m.late, s)
 		return x
 	}
-	if m.place >= len(s.slots) {
+	if s.kept&m.bit == 0 {
 		return nil
 	}
-	x, _ := s.slots[m.place].(*T)
-	s.slots[m.place] = nil
-	return x
+	at := m.at(s)
+	x := *at
+	*at = *new(T)
+	s.kept &^= m.bit
+	return &x
 }
 
 // all yields what is kept, in no particular order.
@@ -90,17 +118,18 @@ func (m *memory[T]) sorted(of *Model) []*State {
 	return states
 }
 
-// perProcess is a list of one T for each process: they are few, mostly one.
+// perProcess is a list of one T for each process, the first in place: they are few, mostly one. The zero perProcess is
+// an empty list.
 type perProcess[T any] struct {
 	process *Process
-	x       T
 	next    *perProcess[T]
+	x       T
 }
 
 // find is the process's, nil where there is none. The list may be nil.
 func (l *perProcess[T]) find(p *Process) *T {
 	for ; l != nil; l = l.next {
-		if l.process == p {
+		if l.process == p && p != nil {
 			return &l.x
 		}
 	}
@@ -110,18 +139,21 @@ func (l *perProcess[T]) find(p *Process) *T {
 // all yields the processes with what is theirs.
 func (l *perProcess[T]) all(yield func(*Process, *T) bool) {
 	for ; l != nil; l = l.next {
-		if !yield(l.process, &l.x) {
+		if l.process != nil && !yield(l.process, &l.x) {
 			return
 		}
 	}
 }
 
-// of is the process's in a list, made if there is none: made says so.
-func of[T any](list **perProcess[T], p *Process) (x *T, made bool) {
-	if x := (*list).find(p); x != nil {
+// of is the process's, made if there is none: made says so.
+func (l *perProcess[T]) of(p *Process) (x *T, made bool) {
+	if x := l.find(p); x != nil {
 		return x, false
 	}
-	l := &perProcess[T]{process: p, next: *list}
-	*list = l
+	if l.process != nil {
+		l.next = &perProcess[T]{next: l.next}
+		l = l.next
+	}
+	l.process = p
 	return &l.x, true
 }

@@ -4,6 +4,8 @@ import (
 	"reflect"
 	"slices"
 	"testing"
+
+	"github.com/opreplay/opreplay/traces"
 )
 
 // Every memory of a detector has a place of its own, or two would find each other's.
@@ -31,20 +33,21 @@ func TestMemoriesHavePlaces(t *testing.T) {
 func TestMemory(t *testing.T) {
 	m := &Model{objects: map[Key]*State{}}
 	var a, b memory[int]
-	b.at(1)
-	there, gone := &State{slots: make([]any, 2)}, &State{slots: make([]any, 2)}
+	a.is(0)
+	b.is(1)
+	there, gone := &State{place: 300}, &State{place: 1}
 	there.Name, there.key = "there", Key{Name: "there"}
 	m.objects[there.key] = there
-	one, two, three := 1, 2, 3
-	a.keep(there, &one)
-	b.keep(there, &two)
-	b.keep(gone, &two)
+	*a.open(there), *b.open(there), *b.open(gone) = 1, 2, 3
+	if *b.open(there)++; *b.of(there) != 3 {
+		t.Error("what is kept is made anew")
+	}
 	gone.Gone = true
-	if b.take(gone) != &two || b.take(gone) != nil {
+	if x := b.take(gone); *x != 3 || b.take(gone) != nil {
 		t.Error("what is gone is not taken once")
 	}
-	b.keep(gone, &three)
-	if a.of(there) != &one || b.of(there) != &two || b.of(gone) != &three || a.of(gone) != nil {
+	*b.open(gone) = 4
+	if *a.of(there) != 1 || *b.of(there) != 3 || *b.of(gone) != 4 || a.of(gone) != nil {
 		t.Error("found another's")
 	}
 	if got := b.sorted(m); !slices.Equal(got, []*State{gone, there}) {
@@ -53,22 +56,40 @@ func TestMemory(t *testing.T) {
 	if len(a.sorted(m)) != 1 {
 		t.Error(a.sorted(m))
 	}
+	next := &State{place: 300} // in the place of one of which nobody took what was kept
+	if a.of(next) != nil || *a.open(next) != 0 {
+		t.Error("found what was kept of the last one in that place")
+	}
+}
+
+// An object's place is another's when it is gone, and only then.
+func TestPlacesOfObjects(t *testing.T) {
+	m := newModel(&traces.Manifest{}, listen(nil))
+	one, two, three := &State{}, &State{}, &State{}
+	m.house(one)
+	m.house(two)
+	one.kept = 5
+	m.gone(one)
+	m.house(three)
+	if one.kept != 0 || three.place != one.place || two.place == three.place || m.places != 2 {
+		t.Errorf("%d: %d %d %d", m.places, one.place, two.place, three.place)
+	}
 }
 
 // Processes are told apart.
 func TestPerProcess(t *testing.T) {
-	var list *perProcess[int]
+	var list perProcess[int]
 	p, q := &Process{}, &Process{}
 	for i, x := range []struct {
 		p    *Process
 		made bool
 	}{{p, true}, {q, true}, {p, false}, {q, false}} {
-		n, made := of(&list, x.p)
+		n, made := list.of(x.p)
 		if *n++; made != x.made || *n != 1+i/2 {
 			t.Errorf("%d: %v, %d", i, made, *n)
 		}
 	}
-	if list.find(&Process{}) != nil {
+	if list.find(&Process{Name: "r"}) != nil || new(perProcess[int]).find(nil) != nil {
 		t.Error("found a process that isn't there")
 	}
 }

@@ -59,8 +59,7 @@ func (d *Tombstone) Gone(m *Model, s *State) {
 	if s.Heartbeat {
 		return
 	}
-	for _, t := range s.told {
-		p := t.process
+	for p, t := range s.told.all {
 		if !p.sees(s.Object) {
 			continue // it has read it, and has no watch that would tell
 		}

@@ -139,12 +139,10 @@ func (d *Differ) objects(a, b string) {
 	d.walk(&p)
 }
 
-// pair is where two texts are walked side by side. They are known to be equal from here on up to the index same in a;
-// rest says that they are so to their ends.
+// pair is where two texts are walked side by side. They are known to be equal from here on up to the index same in a.
 type pair struct {
 	a, b cursor
 	same int
-	rest bool
 }
 
 // look says up to where in a the texts are equal from here on.
@@ -165,7 +163,7 @@ const long = 128
 func (d *Differ) walk(p *pair) {
 	for p.a.ok && p.b.ok {
 		if same := p.look(); same == len(p.a.s) && p.b.i+same-p.a.i == len(p.b.s) {
-			p.a.ok, p.b.ok, p.rest = false, false, true
+			p.a.ok, p.b.ok = false, false
 			return
 		}
 		begun := *p

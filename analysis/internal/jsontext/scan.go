@@ -97,6 +97,79 @@ func run(a string, i int, b string, j int) int {
 	return n
 }
 
+// sound is the index behind the value at s[i], which has no blanks before it, when in all of it keys, values, commas and
+// brackets are where they belong and it is not nested too deep; -1 otherwise. Whatever walks through it meets no surprise.
+func sound(s string, i, depth int) int {
+	if i >= len(s) || depth > maxDepth {
+		return -1
+	}
+	switch c := s[i]; c {
+	case '"':
+		return skipString(s, i)
+	case '{', '[':
+		return soundContainer(s, i, depth)
+	}
+	begun := i
+	for i < len(s) && !ends[s[i]] {
+		i++
+	}
+	if i == begun {
+		return -1
+	}
+	return i
+}
+
+func soundContainer(s string, i, depth int) int {
+	closing := s[i] + 2 // in ASCII
+	if i = blanks(s, i+1); i < len(s) && s[i] == closing {
+		return i + 1
+	}
+	for {
+		if closing == '}' {
+			if i = soundKey(s, i); i < 0 {
+				return -1
+			}
+		}
+		if i = sound(s, i, depth+1); i < 0 {
+			return -1
+		}
+		if i = blanks(s, i); i >= len(s) {
+			return -1
+		}
+		if s[i] == closing {
+			return i + 1
+		}
+		if s[i] != ',' {
+			return -1
+		}
+		i = blanks(s, i+1)
+	}
+}
+
+// soundKey is the index of the value whose key is at s[i].
+func soundKey(s string, i int) int {
+	if i >= len(s) || s[i] != '"' {
+		return -1
+	}
+	if i = skipString(s, i); i < 0 {
+		return -1
+	}
+	if i = blanks(s, i); i >= len(s) || s[i] != ':' {
+		return -1
+	}
+	return blanks(s, i+1)
+}
+
+// equal is run for texts that are likely to be equal for long.
+func equal(a string, i int, b string, j int) int {
+	const block = 128
+	n := 0
+	for i+n+block <= len(a) && j+n+block <= len(b) && a[i+n:i+n+block] == b[j+n:j+n+block] {
+		n += block
+	}
+	return n + run(a, i+n, b, j+n)
+}
+
 func skipContainer(s string, i int) int {
 	depth := 0
 	for i < len(s) {
