@@ -121,32 +121,59 @@ func (t *Top) mark(key string, at, begun int) int {
 		return -1
 	}
 	x := box{member: int8(at), first: t.boxes[0].last, last: t.boxes[0].last}
-	managed := key != "metadata" // whether managedFields were met
-	for p := begun + 1; ; {
+	for p := begun + 1; x.last < maxMarks; {
 		m, end := t.markable(begun, p)
-		if end < 0 || x.last == maxMarks {
+		if end < 0 {
 			break
-		}
-		if key == "metadata" && t.s[begun+int(m.key):begun+int(m.value)-2] == "managedFields" {
-			if managed {
-				break
-			}
-			managed = true
-			t.fields(begun, begun+int(m.value))
 		}
 		t.marks[x.last] = m
 		x.last++
 		if t.s[end] == '}' {
+			if key == "metadata" && !t.managed(x, begun) {
+				break
+			}
 			t.boxes[i] = x
 			return end + 1
 		}
 		p = end + 1
 	}
 	clear(t.marks[x.first:])
-	if key == "metadata" {
-		t.enter(nil)
-	}
 	return -1
+}
+
+// markable is the member at s[p] of the object at s[begun], and where its value ends: -1 if it is not of the usual form or
+// too far away, or nothing follows it.
+func (t *Top) markable(begun, p int) (m mark, end int) {
+	s := t.s
+	if p >= len(s) || s[p] != '"' {
+		return m, -1
+	}
+	v := skipString(s, p) + 1
+	if v < 1 || v >= len(s) || s[v-1] != ':' {
+		return m, -1
+	}
+	end = sound(s, v, 1)
+	if end < 0 || end >= len(s) || s[end] != ',' && s[end] != '}' || end-begun >= math.MaxUint16 {
+		return m, -1
+	}
+	return mark{uint16(p + 1 - begun), uint16(v - begun)}, end
+}
+
+// managed notes the entries of managedFields in the metadata at s[begun]. It is false where there are two of that name.
+func (t *Top) managed(x box, begun int) bool {
+	there := false
+	for _, m := range t.marks[x.first:x.last] {
+		if t.s[begun+int(m.key):begun+int(m.value)-2] != "managedFields" {
+			continue
+		}
+		if there {
+			t.enter(nil)
+			return false
+		}
+		there = true
+		t.fields(begun, begun+int(m.value))
+	}
+	return true
 }
 
 // fields notes the entries of the managedFields at s[v], in the metadata at s[begun], and returns where they end: -1, with
@@ -159,7 +186,7 @@ func (t *Top) fields(begun, v int) int {
 		return -1
 	}
 	for n, i := 0, v+1; n < maxEntries && i < len(s) && s[i] == '{'; {
-		x, end := enter(s, begun, i)
+		x, end := entryAt(s, begun, i)
 		if end < 0 || end >= len(s) || end-begun > math.MaxUint16 {
 			return -1
 		}
@@ -178,8 +205,8 @@ func (t *Top) fields(begun, v int) int {
 	return -1
 }
 
-// enter is the entry at s[i].
-func enter(s string, begun, i int) (x entry, end int) {
+// entryAt is the entry at s[i], and where it ends: -1 if it is not of the usual form.
+func entryAt(s string, begun, i int) (x entry, end int) {
 	for i++; ; i++ {
 		if i >= len(s) || s[i] != '"' {
 			return x, -1
@@ -236,16 +263,9 @@ func (t *Top) value(i int8) string {
 	return t.s[x.value:x.end]
 }
 
-// has is whether the i-th member has the key.
-func (t *Top) has(i int8, key string) bool {
-	x := int(t.spans[i].key)
-	end := x + len(key)
-	return end < int(t.spans[i].value) && t.s[x:end] == key && t.s[end] == '"' && keyAt(t.s, int(t.spans[i].value)) == end
-}
-
 func (t *Top) find(key string) int8 {
 	for i := range t.n {
-		if t.has(i, key) {
+		if t.key(i) == key {
 			return i
 		}
 	}
