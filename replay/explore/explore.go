@@ -56,10 +56,12 @@ type Result struct {
 	Ran     int `json:"ran"`
 	Before  int `json:"before,omitempty"`
 	// Alarming is how many of them had alarms, Failed how many could not be run, Skewed in how many the end was not
-	// compared (Row.Skipped, Row.Endless), Unmet in how many a selector met nothing.
+	// compared (Row.Skipped, Row.Endless), Strayed in how many fields were not (Row.Strayed), Unmet in how many a selector
+	// met nothing.
 	Alarming int `json:"alarming"`
 	Failed   int `json:"failed"`
 	Skewed   int `json:"skewed"`
+	Strayed  int `json:"strayed"`
 	Unmet    int `json:"unmet"`
 	// Pruned is how many plans were left out, by reason.
 	Pruned map[string]int `json:"pruned"`
@@ -348,6 +350,9 @@ func (r *Result) tally(rows []Row) {
 		}
 		if x.Skipped > 0 || x.Endless {
 			r.Skewed++
+		}
+		if x.Strayed > 0 {
+			r.Strayed++
 		}
 		if x.Unmatched > 0 {
 			r.Unmet++

@@ -32,8 +32,11 @@ type Row struct {
 	Unmatched int32 `parquet:"unmatched" json:"unmatched"`
 	// Skipped is how many of the outsiders' changes did not fit any more, Endless that the plan's fault waited in
 	// vain for its end: then the end was not compared.
-	Skipped int32  `parquet:"skipped" json:"skipped"`
-	Endless bool   `parquet:"endless" json:"endless"`
+	Skipped int32 `parquet:"skipped" json:"skipped"`
+	Endless bool  `parquet:"endless" json:"endless"`
+	// Strayed is how many fields that outsiders wrote differ and were not compared, since their changes met another
+	// incarnation.
+	Strayed int32  `parquet:"strayed" json:"strayed,omitempty"`
 	Error   string `parquet:"error" json:"error,omitempty"`
 	Hash    string `parquet:"hash" json:"hash"`
 	// VirtualNanos is how long the run took by its own clock.
@@ -58,6 +61,7 @@ func newRow(p Planned, o *trial.Outcome) (Row, error) {
 	r := planRow(p)
 	r.Verdict, r.Error, r.Hash, r.VirtualNanos = string(o.Verdict), o.Error, o.Hash, int64(o.Took)
 	r.Unmatched, r.Skipped, r.Endless = int32(len(o.Unmatched)), int32(o.Skipped), o.Endless
+	r.Strayed = int32(o.Strayed)
 	if len(o.Alarms) > 0 {
 		text, err := json.Marshal(o.Alarms)
 		if err != nil {

@@ -36,6 +36,9 @@ func (r *Result) Text(w io.Writer) error {
 	if r.Skewed > 0 {
 		p.Line("  of %s the end was not compared: changes by outsiders did not fit any more, or the fault did not end", cli.Count(r.Skewed, "run"))
 	}
+	if r.Strayed > 0 {
+		p.Line("  of %s fields that outsiders wrote were not compared: their changes met another incarnation of what the operator makes", cli.Count(r.Strayed, "run"))
+	}
 	if r.Unmet > 0 {
 		p.Line("  in %s a part of the plan met nothing", cli.Count(r.Unmet, "run"))
 	}

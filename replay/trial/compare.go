@@ -34,7 +34,13 @@ func (m *mask) learn(a, b *story) {
 }
 
 // compare says in what the end of a run is not that of the reference.
-func compare(ref, run *story, m *mask) (all []Alarm) {
+func compare(ref, run *story, m *mask) []Alarm {
+	all, _ := ends(ref, run, m)
+	return all
+}
+
+// ends compares the end of a run with that of the reference. Strays is how many fields differ that are not compared.
+func ends(ref, run *story, m *mask) (all []Alarm, strays int) {
 	want, have := ref.end(), run.end()
 	keys := map[string]bool{}
 	for k := range want {
@@ -52,12 +58,13 @@ func compare(ref, run *story, m *mask) (all []Alarm) {
 		default:
 			for i := range w {
 				if h[i].hash != w[i].hash {
-					all = append(all, differences(ref, run, k, w[i], h[i], m)...)
+					a, n := differences(ref, run, k, w[i], h[i], m)
+					all, strays = append(all, a...), strays+n
 				}
 			}
 		}
 	}
-	return all
+	return all, strays
 }
 
 // number says that there are not as many objects of a name as in the reference.
@@ -81,8 +88,8 @@ func number(key string, w, h []*object) Alarm {
 	return a
 }
 
-// differences are the fields in which an object differs.
-func differences(ref, run *story, key string, w, h *object, m *mask) (all []Alarm) {
+// differences are the fields in which an object differs, and how many there are that outsiders wrote and that say nothing.
+func differences(ref, run *story, key string, w, h *object, m *mask) (all []Alarm, strays int) {
 	a, b := ref.leaves(w), run.leaves(h)
 	kind := kindOf(&w.Identity)
 	paths := map[string]bool{}
@@ -103,7 +110,13 @@ func differences(ref, run *story, key string, w, h *object, m *mask) (all []Alar
 			What: fmt.Sprintf("at the end %s of %s is %s in place of %s", p, key, said(y, inB), said(x, inA)),
 		})
 	}
-	return all
+	if len(all) == 0 || !strayed(ref, run, key) {
+		return all, 0
+	}
+	found := len(all)
+	byA, byB := ref.outsiders(w), run.outsiders(h)
+	all = slices.DeleteFunc(all, func(a Alarm) bool { return byA[a.Field] || byB[a.Field] })
+	return all, found - len(all)
 }
 
 // longestValue bounds what is printed of a value.

@@ -28,8 +28,10 @@
 // What differs between unaltered runs of two seeds, or when the reference is given more time, is masked; so are
 // versions, times, uids and the order of lists; generated names and uids are compared by what they stand for. When a
 // change of an outsider's did not fit the cluster as it was, and did in the reference, or was one of an object that the
-// operator made and came before the operator had written what it is an answer to, the end is legally another, and is not compared. An operator may end itself when it has lost its lease. Under a fault that has no end it
-// need not get anywhere: then neither the end is looked at nor are detectors asked.
+// operator made and came before the operator had written what it is an answer to, the end is legally another, and is not
+// compared. Where one met another incarnation of what the operator makes than in the reference, the fields that outsiders
+// wrote are not. An operator may end itself when it has lost its lease. Under a fault that has no end it need not get
+// anywhere: then neither the end is looked at nor are detectors asked.
 //
 // Runs take place in a cluster that lives (replay.Options.Live): what ends is started again, and objects whose
 // owners are gone are collected.

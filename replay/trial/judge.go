@@ -34,7 +34,7 @@ func (r *Runner) judge(ctx context.Context, ref *Reference, p *played) ([]Alarm,
 	}
 	all = append(all, broken...)
 	if !p.lasting() { // else what they say may be the fault's own doing: a deletion that cannot end, a status that is gone
-		found, err := detect(ctx, p)
+		found, err := r.detect(ctx, ref, p)
 		if err != nil {
 			return nil, err
 		}
@@ -49,7 +49,7 @@ func (r *Runner) judge(ctx context.Context, ref *Reference, p *played) ([]Alarm,
 }
 
 // detect runs every detector of package analysis.
-func detect(ctx context.Context, p *played) (all []Alarm, err error) {
+func (r *Runner) detect(ctx context.Context, ref *Reference, p *played) (all []Alarm, err error) {
 	manifest := &traces.Manifest{Source: "sim", Run: &traces.Run{}}
 	rows := func(yield func(traces.Record, error) bool) {
 		for _, row := range p.rows.All {
@@ -72,6 +72,9 @@ func detect(ctx context.Context, p *played) (all []Alarm, err error) {
 			continue
 		}
 		if len(p.try.Plan.Faults) > 0 && slices.Contains(passing, f.Detector) && end.Sub(f.Last) > stillGoing {
+			continue
+		}
+		if len(p.try.Plan.Faults) > 0 && waited(ref, p, r.known(), &f) {
 			continue
 		}
 		a := Alarm{Oracle: f.Detector, Field: f.Field, What: f.What + ": " + f.Cause}

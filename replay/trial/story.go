@@ -17,6 +17,7 @@ type object struct {
 	text, hash string // its last state
 	base       string // of a generated name
 	gone       bool
+	versions   []version
 }
 
 // story is what a run did to the cluster, gathered as its rows come.
@@ -30,6 +31,9 @@ type story struct {
 	writes    map[string]int             // its writes by name
 	told      map[string]map[string]bool // by name: what the operator said of objects that it made
 	replies   map[string][]int           // by name: how much it had said before each change of one by others
+	made      map[string]bool            // keys of what it created
+	answered  []string                   // uids of what others changed, in the order of their changes
+	outside   map[written]int64          // versions that others wrote, if no row before this one showed them
 	logs      []*traces.Log
 	last      int64                         // time of the last row
 	known     map[*object]map[string]string // leaves as of the last event
@@ -40,6 +44,7 @@ func newStory(processes []string) *story {
 	return &story{
 		processes: processes, byUID: map[string]*object{}, names: map[string]string{}, generated: map[string]int{},
 		deletes: map[string]int{}, writes: map[string]int{}, told: map[string]map[string]bool{}, replies: map[string][]int{},
+		made: map[string]bool{}, outside: map[written]int64{},
 	}
 }
 
@@ -68,6 +73,7 @@ func (s *story) see(row traces.Record) {
 			s.call(r)
 		case r.Process != everything:
 			s.reply(r)
+			s.answer(r)
 		}
 	case *traces.Log:
 		s.logs = append(s.logs, r)
@@ -88,6 +94,7 @@ func (s *story) event(r *traces.WatchEvent) {
 	o.Identity = r.Identity
 	if r.Object != "" {
 		o.text, o.hash = r.Object, r.ObjectHash
+		o.versions = append(o.versions, version{r.ResourceVersion, r.Seq, r.Object})
 	}
 	o.gone = r.Type == string(traces.Deleted)
 }
@@ -108,9 +115,12 @@ func (s *story) call(r *traces.Request) {
 	case r.Verb == "delete":
 		s.deletes[name]++
 	case r.Verb == "create" && r.Subresource == "":
+		key := name
 		if base := generateName(r); base != "" {
-			s.generated[kindOf(&r.Identity)+" "+slash(r.Namespace, base)+"*"]++
+			key = kindOf(&r.Identity) + " " + slash(r.Namespace, base) + "*"
+			s.generated[key]++
 		}
+		s.made[key] = true
 	}
 	s.writes[name]++
 	if r.Verb == "create" && r.Subresource == "" {

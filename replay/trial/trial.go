@@ -89,6 +89,9 @@ type Outcome struct {
 	// the plan has no end, or waited in vain for it. Then the end of the run is not compared.
 	Skipped int  `json:"skipped,omitempty"`
 	Endless bool `json:"endless,omitempty"`
+	// Strayed is how many fields differ at the end and are not compared: of what the operator makes, outsiders wrote them, and
+	// met another incarnation than in the reference.
+	Strayed int `json:"strayed,omitempty"`
 	// More is the time beyond Settle that the run was given.
 	More time.Duration `json:"moreNanoseconds,omitempty"`
 	// Hash is over all rows of the run.
@@ -394,6 +397,9 @@ func (r *Runner) Run(ctx context.Context, t Try) (*Outcome, error) {
 		Verdict: Fine, Unmatched: p.result.Unmatched, Notes: p.result.Notes, More: p.more, Took: p.result.Took, Rows: p.rows.All,
 	}
 	out.Skipped, out.Endless = p.skipped(ref), p.endless() || p.lasting()
+	if out.Skipped == 0 && !out.Endless {
+		_, out.Strayed = ends(ref.story, p.story, r.known())
+	}
 	if out.Alarms, err = r.judge(ctx, ref, p); err != nil {
 		return nil, err
 	}
