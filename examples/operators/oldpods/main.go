@@ -31,6 +31,7 @@ const hashAnnotation = "app.example.com/settings-hash"
 // AppReconciler runs programs.
 type AppReconciler struct {
 	client.Client
+	Live  client.Reader // reads from the API server, and not from the cache
 	Fixed bool
 }
 
@@ -61,13 +62,17 @@ func (r *AppReconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.R
 	return ctrl.Result{}, nil
 }
 
-// start makes the program's pod, or deletes one with other settings, whose event queues the next pass.
+// start makes the program's pod, or deletes one with other settings, whose event queues the next pass. What it takes for the
+// present settings is looked up before, since a pod does not come back.
 func (r *AppReconciler) start(ctx context.Context, app *App, settings *corev1.ConfigMap) error {
 	pod := &corev1.Pod{}
 	err := r.Get(ctx, types.NamespacedName{Namespace: app.Namespace, Name: app.Name + "-0"}, pod)
 	if err == nil {
 		if !r.Fixed || pod.Annotations[hashAnnotation] == hash(settings) || !pod.DeletionTimestamp.IsZero() {
 			return nil
+		}
+		if ok, err := r.current(ctx, app); err != nil || !ok {
+			return err
 		}
 		return client.IgnoreNotFound(r.Delete(ctx, pod, client.Preconditions{UID: &pod.UID})) // not the next of that name
 	}
@@ -93,6 +98,16 @@ func (r *AppReconciler) start(ctx context.Context, app *App, settings *corev1.Co
 	return nil
 }
 
+// current says whether the program is still as the cache shows it: a pod that is stopped for settings of long ago is stopped
+// again for the present ones, once they are seen.
+func (r *AppReconciler) current(ctx context.Context, app *App) (bool, error) {
+	now := &App{}
+	if err := r.Live.Get(ctx, client.ObjectKeyFromObject(app), now); err != nil {
+		return false, client.IgnoreNotFound(err)
+	}
+	return now.UID == app.UID && now.Generation == app.Generation, nil
+}
+
 func hash(settings *corev1.ConfigMap) string {
 	h := fnv.New32a()
 	fmt.Fprint(h, settings.Data) // fmt sorts the keys of a map
@@ -101,7 +116,7 @@ func hash(settings *corev1.ConfigMap) string {
 
 func setup(mgr ctrl.Manager, fixed bool) error {
 	return ctrl.NewControllerManagedBy(mgr).For(&App{}).Owns(&corev1.ConfigMap{}).Owns(&corev1.Pod{}).
-		Complete(&AppReconciler{Client: mgr.GetClient(), Fixed: fixed})
+		Complete(&AppReconciler{Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Fixed: fixed})
 }
 
 func main() {
