@@ -1,6 +1,7 @@
 package jsontext
 
 import (
+	"hash/maphash"
 	"slices"
 	"strconv"
 	"strings"
@@ -316,7 +317,7 @@ func (d *Differ) arrays(a, b string) {
 	mark := len(d.elems)
 	Elements(a, func(v string) bool { d.elems = append(d.elems, v); return true })
 	split := len(d.elems)
-	Elements(b, func(v string) bool { d.elems = append(d.elems, v); return true })
+	d.alike(b, mark, split)
 	va, vb := d.elems[mark:split:split], d.elems[split:len(d.elems):len(d.elems)]
 	switch names := len(d.names); {
 	case d.named(va, vb):
@@ -334,6 +335,23 @@ func (d *Differ) arrays(a, b string) {
 	d.elems = d.elems[:mark]
 }
 
+// alike appends the elements of b, of which most are like those of the other array, from mark to split.
+func (d *Differ) alike(b string, mark, split int) {
+	c := open(b, '[')
+	for i := mark; c.item(); i++ {
+		if i < split && hasValue(b, c.i, d.elems[i]) {
+			d.elems = append(d.elems, d.elems[i])
+			c.i += len(d.elems[i])
+			continue
+		}
+		v, ok := c.value()
+		if !ok {
+			return
+		}
+		d.elems = append(d.elems, v)
+	}
+}
+
 // nameKeys are the fields by which elements of a list are told apart, in the order in which they are
 // tried. The API declares them as listMapKeys; these cover conditions, containers, ports, volumes,
 // owners and the lists that people make of their own.
@@ -346,7 +364,7 @@ func (d *Differ) named(a, b []string) bool {
 	}
 	mark := len(d.names)
 	for _, key := range nameKeys {
-		if d.namesBy(key, a) && d.namesBy(key, b) && unique(d.names[mark:mark+len(a)]) && unique(d.names[mark+len(a):]) {
+		if d.namesBy(key, a, nil, mark) && d.namesBy(key, b, a, mark) && unique(d.names[mark:mark+len(a)]) && unique(d.names[mark+len(a):]) {
 			return true
 		}
 		d.names = d.names[:mark]
@@ -354,8 +372,14 @@ func (d *Differ) named(a, b []string) bool {
 	return false
 }
 
-func (d *Differ) namesBy(key string, elems []string) bool {
-	for _, e := range elems {
+// namesBy appends the names of elements to d.names. Those that are like the element of the other list at the same place,
+// whose names are there from mark on, have the name of that.
+func (d *Differ) namesBy(key string, elems, other []string, mark int) bool {
+	for i, e := range elems {
+		if i < len(other) && other[i] == e {
+			d.names = append(d.names, d.names[mark+i])
+			continue
+		}
 		v, ok := Get(e, key)
 		if !ok || v[0] != '"' {
 			return false
@@ -439,18 +463,17 @@ func (d *Differ) last() string {
 	return d.path[len(d.path)-1].name
 }
 
+var seed = maphash.MakeSeed()
+
 // emit appends the leaf with its path. Objects differ in the same few places over and over: the texts of
 // paths are kept by their hash.
 func (d *Differ) emit(l Leaf) {
-	h := uint64(14695981039346656037) // FNV-1a
+	h := uint64(len(d.path))
 	for _, s := range d.path {
-		for i := range len(s.name) {
-			h = (h ^ uint64(s.name[i])) * 1099511628211
-		}
+		h = h*31 + maphash.String(seed, s.name)
 		if s.element {
-			h = (h ^ 1) * 1099511628211
+			h++
 		}
-		h = (h ^ 2) * 1099511628211
 	}
 	p := d.paths[h]
 	if p == nil || !slices.Equal(d.path, p.segments) {
@@ -504,12 +527,22 @@ func empty(v string) bool {
 }
 
 func sameNumber(a, b string) bool {
-	if !isNumber(a) || !isNumber(b) {
+	if !isNumber(a) || !isNumber(b) || plain(a) && plain(b) {
 		return false
 	}
 	x, errX := strconv.ParseFloat(a, 64)
 	y, errY := strconv.ParseFloat(b, 64)
 	return errX == nil && errY == nil && x == y && max(x, -x) < 1<<53
+}
+
+// plain is whether v is a whole number written in the only way that there is without a sign, a point or an exponent.
+func plain(v string) bool {
+	for i := range len(v) {
+		if v[i] < '0' || v[i] > '9' {
+			return false
+		}
+	}
+	return v[0] != '0' || v == "0"
 }
 
 func isNumber(v string) bool { return v != "" && (v[0] == '-' || (v[0] >= '0' && v[0] <= '9')) }

@@ -111,13 +111,17 @@ func (d *Differ) take(n int) {
 }
 
 func (d *Differ) marked(f *trail, a *Top, x *boxed) bool {
-	for k := x.first; k < x.last && f.look() < x.end; k++ {
-		p, v, e := f.look(), x.begun+int(a.marks[k].value), a.ends(x.box, k)
-		if f.beyond(p, v, e) {
-			continue
+	for k := x.first; f.look() < x.end; k++ {
+		p := f.look()
+		for k+1 < x.last && x.begun+int(a.marks[k+1].value) <= p {
+			k++
 		}
-		if p < v {
+		if k == x.last {
 			return false
+		}
+		v, e := x.begun+int(a.marks[k].value), a.ends(x.box, k)
+		if p < v || f.beyond(p, v, e) {
+			return false // the difference is between two values
 		}
 		by, key := f.by, f.a[x.begun+int(a.marks[k].key):v-2]
 		managed := key == "managedFields" && d.path[0].name == "metadata"
@@ -134,9 +138,6 @@ func (d *Differ) marked(f *trail, a *Top, x *boxed) bool {
 			}
 			x.move(k, f.by-by, managed)
 		}
-	}
-	if f.look() < x.end {
-		return false
 	}
 	f.i = x.end
 	return true
