@@ -48,7 +48,9 @@ type cost struct {
 	first, last          int64
 	stack                int64
 	manager              string
-	byResource           map[kindOf]int64
+	byResource           map[kindOf]*int64
+	kind                 kindOf // the last one's, and where it is counted
+	ofKind               *int64
 	byObject             map[Object]*int64 // bounded
 	places               places
 }
@@ -75,7 +77,7 @@ type eventStream struct {
 func (d *Amplification) of(p *Process) *cost {
 	c := d.costs[p]
 	if c == nil {
-		c = &cost{byResource: map[kindOf]int64{}, byObject: map[Object]*int64{}}
+		c = &cost{byResource: map[kindOf]*int64{}, byObject: map[Object]*int64{}}
 		d.costs[p] = c
 	}
 	return c
@@ -113,7 +115,13 @@ func (d *Amplification) wrote(x *cost, c *Change) {
 	}
 	x.last, x.stack = c.TS, cmp.Or(call.Stack, x.stack)
 	x.manager = call.Manager
-	x.byResource[kindOf{c.State.Group, c.State.Resource}]++
+	if k := (kindOf{c.State.Group, c.State.Resource}); x.ofKind == nil || x.kind != k {
+		if x.byResource[k] == nil {
+			x.byResource[k] = new(int64)
+		}
+		x.kind, x.ofKind = k, x.byResource[k]
+	}
+	*x.ofKind++
 	if n := d.count(x, c.State, call.Process); n != nil {
 		*n++
 	}
@@ -202,7 +210,7 @@ func (d *Amplification) finding(p *Process, x *cost, ratio float64) Finding {
 	f.Objects, f.Total = worst(list)
 	byResource := map[string]int64{}
 	for k, n := range x.byResource {
-		byResource[resourceName(k.group, k.resource)] += n
+		byResource[resourceName(k.group, k.resource)] += *n
 	}
 	most := most(byResource)
 	f.What = fmt.Sprintf("%s wrote %d versions, %s to etcd, in %s for %s by others: %.0f for each", p.Name, x.writes, size(x.bytes), seconds(x.last-x.first), plural(x.changes, "change", "changes"), ratio)

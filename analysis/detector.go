@@ -45,7 +45,7 @@ type ChangeDetector interface{ Change(*Model, *Change) }
 type GoneDetector interface{ Gone(*Model, *State) }
 
 // PassDetector sees each reconcile when it ends, with the calls that it made. The Pass is valid during the call only,
-// its Calls are the detector's to keep.
+// each of its Calls is the detector's to keep.
 type PassDetector interface{ Pass(*Model, *Pass) }
 
 // LogDetector sees each line that a process logged. The row is valid during the call only.

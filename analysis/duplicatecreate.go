@@ -1,6 +1,7 @@
 package analysis
 
 import (
+	"bytes"
 	"cmp"
 	"fmt"
 	"strings"
@@ -46,8 +47,8 @@ type made struct {
 // reference is the last write of a process other than a create, and the beginning of what it wrote.
 type reference struct {
 	seq  int64
-	to   Object
-	body string
+	to   *State
+	body []byte
 }
 
 // duplicates are those of one process and resource.
@@ -72,7 +73,12 @@ func (d *DuplicateCreate) Call(_ *Model, c *Call) {
 		return
 	}
 	if c.Verb != "create" {
-		d.last[p] = &reference{seq: c.Seq, to: c.State.Object, body: strings.Clone(c.Body[:min(len(c.Body), 4096)])}
+		ref := d.last[p]
+		if ref == nil {
+			ref = &reference{}
+			d.last[p] = ref
+		}
+		ref.seq, ref.to, ref.body = c.Seq, c.State, append(ref.body[:0], c.Body[:min(len(c.Body), 4096)]...)
 		return
 	}
 	key := intentOf(c)
@@ -118,7 +124,7 @@ func (d *DuplicateCreate) again(one *made, c *Call) {
 		return // it knew, and wants another one
 	}
 	ref := d.last[p]
-	referred := ref != nil && ref.seq > one.seq && ref.seq <= c.StartSeq && strings.Contains(ref.body, `:"`+one.state.Name+`"`)
+	referred := ref != nil && ref.seq > one.seq && ref.seq <= c.StartSeq && bytes.Contains(ref.body, []byte(`:"`+one.state.Name+`"`))
 	if !referred && (one.pass == 0 || c.ReconcileID == 0 || one.pass == c.ReconcileID) {
 		return
 	}
@@ -127,7 +133,7 @@ func (d *DuplicateCreate) again(one *made, c *Call) {
 	if g == nil {
 		g = &duplicates{process: p, first: one.ts, row: c.Seq, one: one.state.Object, other: c.State.Object, oneRV: one.rv, after: c.Start - one.ts, example: one.state, objects: map[Object]float64{}}
 		if referred {
-			g.by = ref.to
+			g.by = ref.to.Object
 		}
 		d.groups[key] = g
 	}

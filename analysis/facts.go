@@ -165,14 +165,6 @@ func (w *written) author() Author {
 	return Author{RV: w.rv, Seq: w.seq, TS: w.ts, Process: w.way.Process, Manager: w.way.Manager, Call: w.call, Known: w.known}
 }
 
-// row is the request's row where there is one, else the row that first showed the version.
-func (w *written) row() int64 {
-	if w.call != nil {
-		return w.call.Seq
-	}
-	return w.seq
-}
-
 // written is the version's author, to remember.
 func (c *Change) written() written {
 	a := &c.Author

@@ -42,8 +42,8 @@ const maxContests = 24
 
 // contests are the fields of one object that more than one wrote.
 type contests struct {
-	writer string // the last one's key
-	many   bool   // there was more than one
+	writer *Way // the first one
+	many   bool // there was more than one
 	fields []*contest
 }
 
@@ -103,17 +103,18 @@ func (d *Fight) Change(_ *Model, c *Change) {
 	if w.process == nil && w.manager == "" {
 		return
 	}
-	w.key = d.writer(w.process, w.manager)
-	o := d.objects.of(s)
-	if o == nil {
-		o = d.objects.open(s)
-		o.writer = w.key
+	o := d.objects.open(s)
+	if !o.many {
+		if way := c.written().way; o.writer == nil {
+			o.writer = way
+		} else if o.writer != way {
+			o.many = o.writer.Process != way.Process || o.writer.Manager != way.Manager
+		}
 	}
-	o.many = o.many || o.writer != w.key
-	o.writer = w.key
 	if !o.many {
 		return
 	}
+	w.key = d.writer(w.process, w.manager)
 	w.row = c.Author.seq()
 	if call := c.Author.Call; call != nil {
 		w.kind, w.stack = call.kind(), call.Stack

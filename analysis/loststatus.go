@@ -53,9 +53,10 @@ const (
 
 // statusHistory is what is remembered of one object's status.
 type statusHistory struct {
-	edits   []edit   // oldest first
-	marks   []uint32 // of edits, by which one is found
-	own     bool     // a recorded process has written it
+	own     bool             // a recorded process has written it
+	n       int              // edits there were
+	marks   [maxEdits]uint32 // of the last ones, by which one is found
+	edits   []edit           // the last ones, each at the place of its mark: the newest is the n-th
 	open    []*loss
 	intents []*intent
 }
@@ -63,9 +64,9 @@ type statusHistory struct {
 // edit is one field of a status that a write changed.
 type edit struct {
 	path, before string
-	removed      bool // the write took the field away
 	generation   int64
-	author       Author
+	author       written
+	removed      bool // the write took the field away
 }
 
 // loss is one value that was overwritten.
@@ -145,7 +146,7 @@ func (d *LostStatus) Change(_ *Model, c *Change) {
 	h.clear(part)
 	for i := range leaves {
 		if l := &leaves[i]; l.Kind == jsontext.Value && strings.HasPrefix(l.Path, "status.") {
-			h.remember(edit{path: l.Path, before: short(l.Before), removed: l.After == "", generation: c.Generation, author: c.Author})
+			h.remember(edit{path: c.model.shared(l.Path), before: short(l.Before), removed: l.After == "", generation: c.Generation, author: c.written()})
 		}
 	}
 }
@@ -163,11 +164,11 @@ func roleOf(c *Change) role {
 	return role{manager: c.Manager()}
 }
 
-func (a *Author) role() role {
-	if a.Call != nil {
-		return a.Call.role()
+func (w *written) role() role {
+	if w.call != nil {
+		return w.call.role()
 	}
-	return role{manager: a.Manager}
+	return role{manager: w.way.Manager}
 }
 
 func (c *Call) role() role {
@@ -184,16 +185,36 @@ func short(v string) string {
 
 func (h *statusHistory) remember(e edit) {
 	limit := maxForeign
-	if h.own = h.own || e.author.Process != nil; h.own {
+	if !h.own && e.author.way.Process != nil {
+		h.widen()
+	}
+	if h.own {
 		limit = maxEdits
 	}
-	if len(h.edits) >= limit {
-		h.edits = append(h.edits[:0], h.edits[len(h.edits)-limit+1:]...)
-		h.marks = append(h.marks[:0], h.marks[len(h.marks)-limit+1:]...)
+	i := h.n % limit
+	h.n++
+	h.marks[i] = mark(e.path, e.before)
+	if i == len(h.edits) {
+		h.edits = append(h.edits, e)
+		return
 	}
-	h.edits = append(h.edits, e)
-	h.marks = append(h.marks, mark(e.path, e.before))
+	h.edits[i] = e
 }
+
+// widen makes room for more edits, from the first by a recorded process on: the oldest is the first again.
+func (h *statusHistory) widen() {
+	var edits []edit
+	var marks [maxEdits]uint32
+	for i := len(h.edits) - 1; i >= 0; i-- {
+		k := h.newest(i)
+		marks[len(edits)] = h.marks[k]
+		edits = append(edits, h.edits[k])
+	}
+	h.own, h.n, h.marks, h.edits = true, len(edits), marks, edits
+}
+
+// newest is the place of the i-th edit from the end.
+func (h *statusHistory) newest(i int) int { return (h.n - 1 - i) % len(h.edits) }
 
 // mend closes the losses that this difference makes good or that it makes pointless.
 func (h *statusHistory) mend(c *Change, l *jsontext.Leaf) {
@@ -235,7 +256,7 @@ func (d *LostStatus) losses(h *statusHistory, c *Change, leaves []jsontext.Leaf)
 		if certainty, ok := d.unknowing(c, e, l, leaves, h); ok {
 			out = append(out, &loss{
 				object: c.State.Object, path: strings.Clone(l.Path), kind: strings.Clone(l.Pattern), value: short(l.Before),
-				ts: c.TS, certainty: certainty, by: c.Author, from: e.author,
+				ts: c.TS, certainty: certainty, by: c.Author, from: e.author.author(),
 			})
 		}
 	}
@@ -249,11 +270,12 @@ func (h *statusHistory) reverted(l *jsontext.Leaf) *edit {
 		after = short(after)
 	}
 	want := mark(l.Path, after)
-	for i := len(h.marks) - 1; i >= 0; i-- {
-		if h.marks[i] != want {
+	for i := range h.edits {
+		k := h.newest(i)
+		if h.marks[k] != want {
 			continue
 		}
-		if e := &h.edits[i]; e.path == l.Path && e.before == after {
+		if e := &h.edits[k]; e.path == l.Path && e.before == after {
 			return e
 		}
 	}
@@ -280,12 +302,13 @@ func (d *LostStatus) unknowing(c *Change, e *edit, l *jsontext.Leaf, leaves []js
 		return Possible, back && c.Generation == e.generation
 	}
 	if call.Base > 0 {
-		return Sure, call.Base < e.author.RV
+		return Sure, call.Base < e.author.rv
 	}
-	if !call.Wholesale() || call == e.author.Call {
+	if !call.Wholesale() || call == e.author.call {
 		return "", false
 	}
-	knew, exact := c.State.knew(call.Process, &e.author)
+	author := e.author.author()
+	knew, exact := c.State.knew(call.Process, &author)
 	if call.Process != nil && call.Process.Watches && exact && (knew.Seq == 0 || knew.Seq > call.StartSeq) {
 		return Sure, true
 	}
@@ -415,7 +438,7 @@ func (d *LostStatus) Call(m *Model, c *Call) {
 	h.clear(x.role)
 	for _, l := range m.differ.Values(have, want, "status") {
 		e := h.reverted(&l)
-		if l.Kind == jsontext.Value && l.After != "" && len(x.paths) < maxLeaves && (e == nil || e.author.RV <= c.Base) {
+		if l.Kind == jsontext.Value && l.After != "" && len(x.paths) < maxLeaves && (e == nil || e.author.rv <= c.Base) {
 			x.paths = append(x.paths, strings.Clone(l.Path))
 			x.pattern = cmp.Or(x.pattern, strings.Clone(l.Pattern))
 		}

@@ -114,6 +114,7 @@ func (d *Normalise) of(s *State, p *Process) *sent {
 	x, first := d.found.open(s).of(p)
 	if first {
 		*x = d.byKey(s, p)
+		(*x).object = s.Object // its newest incarnation
 	}
 	return *x
 }
@@ -162,14 +163,12 @@ func (d *Normalise) compare(c *Call, s *State, stored *jsontext.Top, version boo
 		return
 	}
 	x := d.of(s, c.Process)
-	x.object = s.Object
 	if c.Verb == "create" {
 		x.creates++
 	}
 	if x.writes++; x.writes <= sentBefore && c.Verb != "create" {
 		return
 	}
-	x.manager, x.kind, x.stack, x.row = c.Manager, c.kind(), cmp.Or(c.Stack, x.stack), c.Seq
 	leaves := d.differ.WithinTop(c.Body, stored)
 	found := false
 	for i := range leaves {
@@ -179,6 +178,7 @@ func (d *Normalise) compare(c *Call, s *State, stored *jsontext.Top, version boo
 		}
 	}
 	if found {
+		x.manager, x.kind, x.stack, x.row = c.Manager, c.kind(), cmp.Or(c.Stack, x.stack), c.Seq
 		x.places.add(c.Seq, c.TS, "sent again, stored as version %d", c.RV, 0)
 	}
 	x.altered = slices.DeleteFunc(x.altered, func(a *altered) bool {

@@ -166,7 +166,10 @@ func (d *ObservedGeneration) status(m *Model, g *generations, c *Change) {
 		g.ahead, g.aheadBy, g.aheadValue, g.aheadSpec = n-c.Generation, c.Author, n, c.Generation
 	}
 	if p != nil {
-		g.by, g.manager, g.status = c.Author, c.Author.Manager, beside(c)
+		g.by, g.manager = c.Author, c.Author.Manager
+		if c.Created || c.Touches("status.phase") || c.Touches("status.state") {
+			g.status = beside(c)
+		}
 	}
 	if n == g.observed {
 		return

@@ -40,6 +40,7 @@ const (
 type passes struct {
 	open   map[int64]*Pass
 	order  queue[int64]
+	spare  []*Pass // that have ended
 	wanted bool
 }
 
@@ -52,7 +53,7 @@ func (p *passes) at(id int64) *Pass {
 		if p.open == nil {
 			p.open = map[int64]*Pass{}
 		}
-		x = &Pass{}
+		x = p.new()
 		p.open[id] = x
 		p.order.push(id)
 		for len(p.open) > maxOpenPasses { // the oldest: its end was lost
@@ -103,13 +104,30 @@ func (p *passes) called(c *Call) {
 func (p *passes) take(id int64) *Pass {
 	x := p.open[id]
 	if x == nil {
-		return &Pass{}
+		return p.new()
 	}
 	delete(p.open, id)
 	for p.order.len() > 0 && p.open[p.order.front()] == nil {
 		p.order.pop()
 	}
 	return x
+}
+
+func (p *passes) new() *Pass {
+	n := len(p.spare)
+	if n == 0 {
+		return &Pass{}
+	}
+	x := p.spare[n-1]
+	p.spare = p.spare[:n-1]
+	return x
+}
+
+// done is that a Pass is no longer valid.
+func (p *passes) done(x *Pass) {
+	clear(x.Calls)
+	*x = Pass{Calls: x.Calls[:0]}
+	p.spare = append(p.spare, x)
 }
 
 func (m *Model) pass(r *traces.Reconcile) {
@@ -124,6 +142,7 @@ func (m *Model) pass(r *traces.Reconcile) {
 	for _, d := range m.on.passes {
 		d.Pass(m, x)
 	}
+	m.passes.done(x)
 }
 
 func (m *Model) sample(s *traces.Sample) {

@@ -36,6 +36,7 @@ func (m *Model) tick(h *traces.Head) {
 		if !v.closed {
 			m.settle(v.state, v.rv)
 		}
+		m.spare = append(m.spare, v)
 	}
 }
 
@@ -57,9 +58,21 @@ func (m *Model) find(s *State, rv int64, h *traces.Head) *version {
 	if found {
 		return s.pending[i]
 	}
-	v := &version{state: s, rv: rv, seq: h.Seq, ts: h.TS}
+	v := m.version()
+	*v = version{state: s, rv: rv, seq: h.Seq, ts: h.TS}
 	s.pending = slices.Insert(s.pending, i, v)
 	m.pending.push(v)
+	return v
+}
+
+// version is the memory of one: they come and go with every write.
+func (m *Model) version() *version {
+	n := len(m.spare)
+	if n == 0 {
+		return &version{}
+	}
+	v := m.spare[n-1]
+	m.spare = m.spare[:n-1]
 	return v
 }
 

@@ -22,13 +22,13 @@ type TwoLeaders struct {
 	MinWrites int64
 
 	locks   map[Key]*lock
-	written map[*Process]map[string]bool // resources that a process wrote before it first led
+	written map[*Process]map[kindOf]bool // resources that a process wrote before it first led
 	led     map[*Process]bool
 }
 
 // NewTwoLeaders is a TwoLeaders with its thresholds set.
 func NewTwoLeaders() *TwoLeaders {
-	return &TwoLeaders{MinWrites: 1, locks: map[Key]*lock{}, written: map[*Process]map[string]bool{}, led: map[*Process]bool{}}
+	return &TwoLeaders{MinWrites: 1, locks: map[Key]*lock{}, written: map[*Process]map[kindOf]bool{}, led: map[*Process]bool{}}
 }
 
 // Name implements Detector.
@@ -159,24 +159,25 @@ func (d *TwoLeaders) Call(_ *Model, c *Call) {
 	if p == nil || !c.Write() || !c.OK() || c.Empty || c.Row.Resource == "leases" || c.State != nil && c.State.Heartbeat || strings.Contains(c.Body, leaderAnnotation) {
 		return
 	}
-	resource := resourceName(c.Row.Group, c.Row.Resource)
+	kind := kindOf{c.Row.Group, c.Row.Resource}
 	leads := false
 	for _, l := range d.locks {
 		leads = leads || l.process == p || l.former[p] != nil
 	}
-	if !leads {
+	own := d.written[p][kind] // not the leader's alone: a webhook's certificate, a status of its own
+	if !leads && !own {
 		if d.written[p] == nil {
-			d.written[p] = map[string]bool{}
+			d.written[p] = map[kindOf]bool{}
 		}
-		d.written[p][resource] = true // not the leader's alone: a webhook's certificate, a status of its own
+		d.written[p][kindOf{strings.Clone(kind.group), strings.Clone(kind.resource)}], own = true, true
 	}
 	for _, l := range d.locks {
-		if f := l.former[p]; f != nil && c.StartSeq >= f.lost && !d.written[p][resource] {
-			f.note(c, resource)
+		if f := l.former[p]; f != nil && c.StartSeq >= f.lost && !own {
+			f.note(c, resourceName(kind.group, kind.resource))
 		}
 		for _, f := range l.former {
 			if f.successor == p && len(f.theirs) < 64 {
-				f.theirs[resource]++
+				f.theirs[resourceName(kind.group, kind.resource)]++
 			}
 		}
 	}

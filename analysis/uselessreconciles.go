@@ -22,22 +22,22 @@ type UselessReconciles struct {
 	MinEvents int64
 	MinShare  float64
 
-	passes  map[passKind]*effects
-	events  map[resourceKind]*delivered
-	classes map[int64]class // of the last versions
-	order   queue[int64]
-	waiting map[int64][]*effects // passes whose trigger has not settled
+	passes map[passKind]*effects
+	events map[resourceKind]*delivered
+	recent memory[versions]
 }
 
 // NewUselessReconciles is a UselessReconciles with its thresholds set.
 func NewUselessReconciles() *UselessReconciles {
 	return &UselessReconciles{
-		MinEvents: 30, MinShare: 0.3, passes: map[passKind]*effects{}, events: map[resourceKind]*delivered{}, classes: map[int64]class{}, waiting: map[int64][]*effects{},
+		MinEvents: 30, MinShare: 0.3, passes: map[passKind]*effects{}, events: map[resourceKind]*delivered{},
 	}
 }
 
 // Name implements Detector.
 func (*UselessReconciles) Name() string { return "useless-reconciles" }
+
+func (d *UselessReconciles) memories() []placed { return []placed{&d.recent} }
 
 // class is what a version changed.
 type class uint8
@@ -48,12 +48,52 @@ const (
 	newRest // status, or metadata that is neither label nor annotation
 )
 
-// Bounds of what is remembered: versions whose class is known or waited for, since passes follow their events within
-// seconds, and passes of one version.
+// Bounds of what is remembered of one object: versions whose class is known, for a pass follows its event within seconds,
+// and passes whose version has not settled.
 const (
-	maxClasses   = 1 << 14
+	maxClasses   = 8
 	maxUnsettled = 64
 )
+
+// versions are the last of one object.
+type versions struct {
+	n       int // there were
+	rvs     [maxClasses]int64
+	classes [maxClasses]class
+	waiting []unsettled
+	events  perProcess[*delivered] // in which they are counted
+}
+
+// unsettled is a pass that waits for the class of the version that triggered it.
+type unsettled struct {
+	rv   int64
+	pass *effects
+}
+
+// settle notes the class of a version, and gives it to the passes that wait for it.
+func (v *versions) settle(rv int64, k class) {
+	v.rvs[v.n%maxClasses], v.classes[v.n%maxClasses] = rv, k
+	v.n++
+	if len(v.waiting) == 0 {
+		return
+	}
+	v.waiting = slices.DeleteFunc(v.waiting, func(u unsettled) bool {
+		if u.rv == rv {
+			u.pass.saved(k)
+		}
+		return u.rv <= rv
+	})
+}
+
+// class is that of a version, if it is one of the last.
+func (v *versions) class(rv int64) (k class, known bool) {
+	for i := range min(v.n, maxClasses) {
+		if v.rvs[i] == rv {
+			return v.classes[i], true
+		}
+	}
+	return 0, false
+}
 
 // effects are the passes of one controller.
 type effects struct {
@@ -75,17 +115,8 @@ func (d *UselessReconciles) Change(m *Model, c *Change) {
 		return
 	}
 	k := classOf(c)
-	d.classes[c.RV] = k
-	d.order.push(c.RV)
-	for d.order.len() > maxClasses {
-		old := d.order.pop()
-		delete(d.classes, old)
-		delete(d.waiting, old)
-	}
-	for _, e := range d.waiting[c.RV] {
-		e.saved(k)
-	}
-	delete(d.waiting, c.RV)
+	last := d.recent.open(c.State)
+	last.settle(c.RV, k)
 	if c.Created || c.Deleted || c.Generation == 0 || c.State.Deleting != 0 {
 		return
 	}
@@ -93,12 +124,11 @@ func (d *UselessReconciles) Change(m *Model, c *Change) {
 		if !p.Watches || c.State.Newest(p) == 0 {
 			continue
 		}
-		key := resourceKind{p.Name, c.State.Group, c.State.Resource}
-		x := d.events[key]
-		if x == nil {
-			x = &delivered{process: p.Name, resource: resourceName(c.State.Group, c.State.Resource)}
-			d.events[key] = x
+		of, first := last.events.of(p)
+		if first {
+			*of = d.delivered(p, c.State)
 		}
+		x := *of
 		x.n++
 		if k != newSpec {
 			x.sameSpec++
@@ -111,6 +141,20 @@ func (d *UselessReconciles) Change(m *Model, c *Change) {
 		}
 	}
 }
+
+// delivered is where the events of the object's resource to a process are counted.
+func (d *UselessReconciles) delivered(p *Process, s *State) *delivered {
+	key := resourceKind{p.Name, s.Group, s.Resource}
+	x := d.events[key]
+	if x == nil {
+		x = &delivered{process: p.Name, resource: resourceName(s.Group, s.Resource)}
+		d.events[key] = x
+	}
+	return x
+}
+
+// Gone implements GoneDetector.
+func (d *UselessReconciles) Gone(_ *Model, s *State) { d.recent.take(s) }
 
 func classOf(c *Change) class {
 	switch {
@@ -148,13 +192,14 @@ func (d *UselessReconciles) Pass(_ *Model, x *Pass) {
 	}
 	e.useless++
 	t := x.Trigger
-	if t.State == nil || t.State.Heartbeat || t.Type != traces.Modified {
+	if t.State == nil || t.State.Heartbeat || t.State.Gone || t.Type != traces.Modified {
 		return // there is no class to come
 	}
-	if k, settled := d.classes[t.RV]; settled {
+	last := d.recent.open(t.State)
+	if k, settled := last.class(t.RV); settled {
 		e.saved(k)
-	} else if n := len(d.waiting[t.RV]); n < maxUnsettled && (n > 0 || len(d.waiting) < maxClasses) {
-		d.waiting[t.RV] = append(d.waiting[t.RV], e)
+	} else if t.RV > t.State.RV && len(last.waiting) < maxUnsettled {
+		last.waiting = append(last.waiting, unsettled{t.RV, e})
 	}
 }
 

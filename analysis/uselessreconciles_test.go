@@ -60,14 +60,23 @@ func TestUselessReconcilesWaitWithinBounds(t *testing.T) {
 		"a version that has not settled": {&State{}, traces.Modified, maxUnsettled},
 		"a lease":                        {&State{Heartbeat: true}, traces.Modified, 0},
 		"an object that is new":          {&State{}, traces.Added, 0},
+		"a version that has settled":     {&State{RV: 5}, traces.Modified, 0},
+		"an object that is gone":         {&State{Gone: true}, traces.Modified, 0},
 		"a trigger that is not known":    {nil, traces.Modified, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			d := NewUselessReconciles()
+			d.recent.is(0)
 			for range 10 * maxUnsettled {
 				d.Pass(nil, &Pass{Row: &traces.Reconcile{Controller: "site", Outcome: "success"}, Process: &Process{Name: "op"}, Trigger: Trigger{Seq: 1, RV: 5, State: x.state, Type: x.kind}})
 			}
-			if n := len(d.waiting[5]); n != x.want {
+			n := 0
+			if x.state != nil {
+				if v := d.recent.of(x.state); v != nil {
+					n = len(v.waiting)
+				}
+			}
+			if n != x.want {
 				t.Errorf("%d passes wait, want %d", n, x.want)
 			}
 			if e := d.passes[passKind{"op", "site"}]; e.n != 10*maxUnsettled || e.useless != e.n {
