@@ -63,6 +63,17 @@ func BenchmarkGet(b *testing.B) {
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/3, "ns/field")
 }
 
+func BenchmarkLastManager(b *testing.B) {
+	top := Split(versions(2)[1])
+	known := map[string]bool{"operator": true}
+	b.ReportAllocs()
+	for b.Loop() {
+		if top.LastManager(known) == "" {
+			b.Fatal("none")
+		}
+	}
+}
+
 // pods are the versions of a pod of about 6 KB, in each of which one condition changes.
 func pods(n int) (texts []string) {
 	var env, fields strings.Builder

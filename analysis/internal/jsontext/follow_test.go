@@ -61,6 +61,38 @@ func TestFollowMutated(t *testing.T) {
 	}
 }
 
+// Metadata may grow until their places can't be marked, and shrink again.
+func TestFollowFar(t *testing.T) {
+	object := func(n int, time, label string) string {
+		return `{"kind":"A","metadata":{"annotations":{"a":"` + strings.Repeat("x", n) + `"},"labels":{"l":"` + label + `"},"managedFields":[{"manager":"m","time":"` + time + `"}],"name":"n"},"status":{"n":1}}`
+	}
+	marked := false
+	for n := 65300; n < 65560; n++ {
+		a := object(n, "1", "1")
+		was := marked
+		top := Split(a)
+		if marked = top.boxOf(1) != nil; n > 65300 && marked && !was {
+			t.Fatalf("marked at %d, but not with one byte less", n)
+		}
+		sameFollow(t, a, object(n+1, "1", "1"))
+		sameFollow(t, a, object(n-1, "2", "22"))
+		sameFollow(t, a, object(n, "22", "1"))
+		sameFollow(t, a, object(n, "333", "22"))
+		sameFollow(t, a, object(n+1, "22", "22"))
+	}
+	if marked {
+		t.Fatal("the last is marked, so the limit was not met")
+	}
+	for _, n := range []int{0, 9, 400, 70000, 131000} {
+		for by := range 12 {
+			sameFollow(t, object(9, "1", "1"), object(n+by, "2026", "2"))
+			sameFollow(t, object(n+by, "1", "1"), object(9, "2", "2"))
+			sameFollow(t, object(9, "1", "1"), object(9, strings.Repeat("1", n+by), "2"))
+			sameFollow(t, object(9, "1", "1"), object(9, `1","x":"`+strings.Repeat("1", n+by), "2"))
+		}
+	}
+}
+
 // A sequence of versions is followed without a look through any of them.
 func TestFollowVersions(t *testing.T) {
 	for _, texts := range [][]string{versions(60), pods(8)} {

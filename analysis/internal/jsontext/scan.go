@@ -14,13 +14,8 @@ func Skip(s string, i int) int {
 		return skipString(s, i)
 	case '{', '[':
 		return skipContainer(s, i)
-	case ',', ':', '}', ']':
-		return -1
 	}
-	for i < len(s) && !ends[s[i]] {
-		i++
-	}
-	return i
+	return literal(s, i)
 }
 
 // ends marks the bytes that end a number or a literal, marks those that matter inside a container.
@@ -36,7 +31,7 @@ func init() {
 }
 
 func blanks(s string, i int) int {
-	for i < len(s) && (s[i] == ' ' || s[i] == '\n' || s[i] == '\t' || s[i] == '\r') {
+	for i < len(s) && s[i] <= ' ' && (s[i] == ' ' || s[i] == '\n' || s[i] == '\t' || s[i] == '\r') {
 		i++
 	}
 	return i
@@ -60,27 +55,26 @@ func load(s string, i int) uint64 {
 
 // skipString is the index behind the string that begins at s[i], -1 when it doesn't end.
 func skipString(s string, i int) int {
-	j := i + 1
-	for {
-		for j+8 <= len(s) {
+	for j := i + 1; j < len(s); {
+		if j+8 <= len(s) {
 			x := load(s, j)
-			if found := zero(x^'"'*ones) | zero(x^'\\'*ones); found != 0 {
-				j += bits.TrailingZeros64(found) >> 3
-				break
+			found := zero(x^'"'*ones) | zero(x^'\\'*ones)
+			if found == 0 {
+				j += 8
+				continue
 			}
-			j += 8
+			j += bits.TrailingZeros64(found) >> 3
 		}
-		for j < len(s) && s[j] != '"' && s[j] != '\\' {
+		switch s[j] {
+		case '"':
+			return j + 1
+		case '\\':
+			j += 2 // past what is escaped
+		default:
 			j++
 		}
-		if j >= len(s) {
-			return -1
-		}
-		if s[j] == '"' {
-			return j + 1
-		}
-		j += 2 // what is escaped
 	}
+	return -1
 }
 
 // run is how many bytes from a[i] and b[j] on are equal.
@@ -98,17 +92,49 @@ func run(a string, i int, b string, j int) int {
 }
 
 // sound is the index behind the value at s[i], which has no blanks before it, when in all of it keys, values, commas and
-// brackets are where they belong and it is not nested too deep; -1 otherwise. Whatever walks through it meets no surprise.
+// brackets are where they belong and no more than maxDepth containers are around each other, of which depth are around it;
+// -1 otherwise. Whatever walks through a sound text meets no surprise.
 func sound(s string, i, depth int) int {
-	if i >= len(s) || depth > maxDepth {
-		return -1
+	objects, n := uint64(0), 0 // which of the n open containers are objects, the innermost in the lowest place
+	for i >= 0 && i < len(s) {
+		switch c := s[i]; c {
+		case '"':
+			i = skipString(s, i)
+		case '{', '[':
+			if depth+n >= maxDepth {
+				return -1
+			}
+			objects, n = objects<<1|uint64(c)>>5&1, n+1 // the brackets differ from the braces in that bit
+			if i = blanks(s, i+1); i < len(s) && s[i] != c+2 {
+				i = soundKey(s, i, objects)
+				continue
+			}
+		default:
+			i = literal(s, i)
+		}
+		if i < 0 {
+			return -1
+		}
+		for ; n > 0; n-- { // behind a value
+			if i = blanks(s, i); i >= len(s) || s[i] == ',' {
+				break
+			}
+			if s[i] != ']'|byte(objects&1)<<5 {
+				return -1
+			}
+			objects >>= 1
+			i++
+		}
+		if n == 0 {
+			return i
+		}
+		i = soundKey(s, blanks(s, i+1), objects)
 	}
-	switch c := s[i]; c {
-	case '"':
-		return skipString(s, i)
-	case '{', '[':
-		return soundContainer(s, i, depth)
-	}
+	return -1
+}
+
+// literal is the index behind the number or word at s[i], -1 if there is none.
+func literal(s string, i int) int {
 	begun := i
 	for i < len(s) && !ends[s[i]] {
 		i++
@@ -119,35 +145,11 @@ func sound(s string, i, depth int) int {
 	return i
 }
 
-func soundContainer(s string, i, depth int) int {
-	closing := s[i] + 2 // in ASCII
-	if i = blanks(s, i+1); i < len(s) && s[i] == closing {
-		return i + 1
+// soundKey is the index of the next value in a container: in an object there must be a key first.
+func soundKey(s string, i int, objects uint64) int {
+	if objects&1 == 0 {
+		return i
 	}
-	for {
-		if closing == '}' {
-			if i = soundKey(s, i); i < 0 {
-				return -1
-			}
-		}
-		if i = sound(s, i, depth+1); i < 0 {
-			return -1
-		}
-		if i = blanks(s, i); i >= len(s) {
-			return -1
-		}
-		if s[i] == closing {
-			return i + 1
-		}
-		if s[i] != ',' {
-			return -1
-		}
-		i = blanks(s, i+1)
-	}
-}
-
-// soundKey is the index of the value whose key is at s[i].
-func soundKey(s string, i int) int {
 	if i >= len(s) || s[i] != '"' {
 		return -1
 	}
