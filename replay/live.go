@@ -174,9 +174,7 @@ func (v *virtualRun) collect() {
 	if v.ledger.garbage == nil {
 		return
 	}
-	due := v.ledger.garbage.due
-	v.ledger.garbage.due = nil
-	for _, o := range due {
+	for _, o := range v.ledger.garbage.take(v.machine.Serves) {
 		v.world.After(collectAfter, sim.Item{
 			Kind: "outsider", Subject: fmt.Sprintf("garbage collector: delete %s/%s", o.Resource, o.Name),
 			Apply: func() error { return v.deleteGarbage(o) },
@@ -184,21 +182,31 @@ func (v *virtualRun) collect() {
 	}
 }
 
-// doomed says whether an object that had lost its owners is to be deleted: nothing has come between, and the plan has
-// taken away none of their API versions. The garbage collector looks for an owner by the version in the reference, and
-// once it has seen, within 30 s, that this is not served, it tries again for as long as that is so
+// take is what lost its owners since it was called before and is to be deleted: unless the plan had taken away one of their
+// API versions by then. The garbage collector looks for an owner by the version in the reference, and once it has seen,
+// within 30 s, that this is not served, it tries again for as long as that is so
 // (GarbageCollector.isDangling in k8s.io/kubernetes/pkg/controller/garbagecollector).
-func (c *collector) doomed(o *owned, served func(group, version, resource string) bool) bool {
-	return c.live[o.UID] == o && c.orphan(o) && !slices.ContainsFunc(o.owners, func(x owner) bool {
-		gv, err := schema.ParseGroupVersion(x.APIVersion)
-		return err == nil && !served(gv.Group, gv.Version, c.gone[x.UID])
-	})
+func (c *collector) take(served func(group, version, resource string) bool) (all []*owned) {
+	for _, o := range c.due {
+		known := !slices.ContainsFunc(o.owners, func(x owner) bool {
+			gv, err := schema.ParseGroupVersion(x.APIVersion)
+			return err == nil && !served(gv.Group, gv.Version, c.gone[x.UID])
+		})
+		if o.queued = known; known {
+			all = append(all, o)
+		}
+	}
+	c.due = nil
+	return all
 }
+
+// doomed says whether an object that had lost its owners is still to be deleted: nothing has come between.
+func (c *collector) doomed(o *owned) bool { return c.live[o.UID] == o && c.orphan(o) }
 
 // deleteGarbage deletes an object if it is still the one that had lost its owners.
 func (v *virtualRun) deleteGarbage(o *owned) error {
 	o.queued = false
-	if !v.ledger.garbage.doomed(o, v.machine.Serves) {
+	if !v.ledger.garbage.doomed(o) {
 		return nil
 	}
 	path := collection(traces.Resource{Group: o.Group, Version: o.Version, Resource: o.Resource})
