@@ -183,7 +183,9 @@ func (c *campaign) plan(ctx context.Context, runner *trial.Runner) error {
 		}
 	}
 	c.result.Planned = len(c.plans)
-	c.known()
+	if err := c.known(); err != nil {
+		return err
+	}
 	for i, a := range ref.Alarms {
 		if i == 0 {
 			g := &Group{Alarm: a, Also: ref.Alarms[1:], Index: -1, Try: trial.Try{Plan: all[0].Try.Plan}}

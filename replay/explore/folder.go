@@ -188,17 +188,43 @@ func (c *campaign) resume() error {
 	if err := os.Remove(filepath.Join(c.o.Out, progressName)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return cli.CannotRun(err) // an earlier sitting's
 	}
-	c.log, err = os.OpenFile(file, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
-	return cli.CannotRun(err)
+	return c.openLog()
 }
 
-// known keeps of the rows of earlier sittings those of the plans: another opsim may have made others.
-func (c *campaign) known() {
-	rows := map[int]Row{}
+// known keeps of the rows of earlier sittings those of the plans: another opsim may have made others, and those are taken
+// out of the log too, so that who looks on counts what is counted here.
+func (c *campaign) known() error {
+	rows, log := map[int]Row{}, []byte{}
 	for _, p := range c.plans {
-		if r, ok := c.rows[p.Index]; ok && r.of(p) {
-			rows[p.Index] = r
+		r, ok := c.rows[p.Index]
+		if !ok || !r.of(p) {
+			continue
 		}
+		line, err := json.Marshal(r)
+		if err != nil {
+			return err
+		}
+		rows[p.Index], log = r, append(append(log, line...), '\n')
 	}
+	others := len(c.rows) - len(rows)
 	c.rows, c.result.Before = rows, len(rows)
+	if others == 0 {
+		return nil
+	}
+	if err := c.log.Close(); err != nil {
+		return cli.CannotRun(err)
+	}
+	file := filepath.Join(c.o.Out, logName)
+	if err := os.WriteFile(file+".new", log, 0o600); err != nil {
+		return cli.CannotRun(err)
+	}
+	if err := os.Rename(file+".new", file); err != nil {
+		return cli.CannotRun(err)
+	}
+	return c.openLog()
+}
+
+func (c *campaign) openLog() (err error) {
+	c.log, err = os.OpenFile(filepath.Join(c.o.Out, logName), os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
+	return cli.CannotRun(err)
 }

@@ -3,6 +3,7 @@
 package explore
 
 import (
+	"encoding/json"
 	"os"
 	"path/filepath"
 	"strings"
@@ -96,13 +97,49 @@ func TestTornLine(t *testing.T) {
 	}
 }
 
-// Another opsim may have made other plans of the same numbers: their rows are not those of the plans.
+// Another opsim may have made other plans of the same numbers: their rows are not those of the plans, for the command and
+// for who looks on.
 func TestRowsOfOtherPlans(t *testing.T) {
 	plan := func(seed uint64) Planned {
 		return Planned{Index: int(seed), Kind: KindRandom, Try: trial.Try{Plan: &fault.Plan{Seed: seed}}}
 	}
-	c := &campaign{result: &Result{}, plans: []Planned{plan(1), plan(2), plan(3)}, rows: map[int]Row{1: planRow(plan(1)), 2: planRow(plan(7))}}
-	if c.known(); len(c.rows) != 1 || c.result.Before != 1 || c.rows[1].Plan == "" {
-		t.Errorf("kept %v, want the first", c.rows)
+	dir := t.TempDir()
+	if err := begin(filepath.Join(dir, identityName), &identity{}); err != nil {
+		t.Fatal(err)
+	}
+	own, other := planRow(plan(1)), planRow(plan(7))
+	own.Verdict, other.Verdict, other.Index = "fine", "alarms", 2
+	var log []byte
+	for _, r := range []Row{own, other} {
+		line, err := json.Marshal(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		log = append(append(log, line...), '\n')
+	}
+	if err := os.WriteFile(filepath.Join(dir, logName), log, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	c := &campaign{o: Options{Out: dir}, rows: map[int]Row{}, result: &Result{}, plans: []Planned{plan(1), plan(2), plan(3)}}
+	look := func(when string, want int) {
+		if s, err := Look(dir); err != nil || len(s.Rows) != want {
+			t.Errorf("%s, who looks on sees %+v, %v, want %d", when, s.Rows, err, want)
+		}
+	}
+	if err := c.resume(); err != nil || len(c.rows) != 2 {
+		t.Fatalf("%v, rows %v, want both", err, c.rows)
+	}
+	look("before the plans are known", 0)
+	if err := c.known(); err != nil || len(c.rows) != 1 || c.result.Before != 1 || c.rows[1].Plan == "" {
+		t.Errorf("%v, kept %v, want the first", err, c.rows)
+	}
+	c.report(Running)
+	look("then", 1)
+	if _, err := c.log.WriteString(`{"index":2,"verdict":"fine"}` + "\n"); err != nil {
+		t.Fatal(err)
+	}
+	look("after one more", 2)
+	if err := c.log.Close(); err != nil {
+		t.Error(err)
 	}
 }

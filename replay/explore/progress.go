@@ -164,8 +164,9 @@ func Look(dir string) (*Status, error) {
 	s := &Status{}
 	text, err := os.ReadFile(filepath.Join(dir, progressName))
 	switch {
-	case errors.Is(err, fs.ErrNotExist): // the unaltered run is being played
+	case errors.Is(err, fs.ErrNotExist): // the unaltered run is being played: which rows are of its plans is not known yet
 		s.Stage = Running
+		return s, nil
 	case err != nil:
 		return nil, cli.CannotRun(err)
 	default:
