@@ -29,7 +29,7 @@ type Amplification struct {
 
 	costs  map[*Process]*cost
 	stream map[string]*eventStream
-	counts memory[perProcess[*int64]] // the places in cost.byObject
+	counts memory[perProcess[int64]] // writes
 }
 
 // NewAmplification is an Amplification with its thresholds set.
@@ -51,7 +51,7 @@ type cost struct {
 	byResource           map[kindOf]*int64
 	kind                 kindOf // the last one's, and where it is counted
 	ofKind               *int64
-	byObject             map[Object]*int64 // bounded
+	byObject             map[Object]int64 // of those that are gone, bounded; in the end of all
 	places               places
 }
 
@@ -77,7 +77,7 @@ type eventStream struct {
 func (d *Amplification) of(p *Process) *cost {
 	c := d.costs[p]
 	if c == nil {
-		c = &cost{byResource: map[kindOf]*int64{}, byObject: map[Object]*int64{}}
+		c = &cost{byResource: map[kindOf]*int64{}, byObject: map[Object]int64{}}
 		d.costs[p] = c
 	}
 	return c
@@ -122,27 +122,23 @@ func (d *Amplification) wrote(x *cost, c *Change) {
 		x.kind, x.ofKind = k, x.byResource[k]
 	}
 	*x.ofKind++
-	if n := d.count(x, c.State, call.Process); n != nil {
-		*n++
-	}
+	n, _ := d.counts.open(c.State).of(call.Process)
+	*n++
 	x.places.add(c.Seq, c.TS, "version %d", c.RV, 0)
 }
 
-// count is where the process's writes to an object are counted, nil where that is one too many.
-func (d *Amplification) count(x *cost, s *State, p *Process) *int64 {
-	n, first := d.counts.open(s).of(p)
-	if !first {
-		return *n
-	}
-	if *n = x.byObject[s.Object]; *n == nil && len(x.byObject) < maxWritten {
-		*n = new(int64)
-		x.byObject[s.Object] = *n
-	}
-	return *n
-}
-
 // Gone implements GoneDetector.
-func (d *Amplification) Gone(_ *Model, s *State) { d.counts.take(s) }
+func (d *Amplification) Gone(_ *Model, s *State) { d.count(s, d.counts.take(s)) }
+
+// count adds what was written to one object to what each process wrote.
+func (d *Amplification) count(s *State, list *perProcess[int64]) {
+	for p, n := range list.all {
+		x := d.of(p)
+		if before, counted := x.byObject[s.Object]; counted || len(x.byObject) < maxWritten {
+			x.byObject[s.Object] = before + *n
+		}
+	}
+}
 
 // Call implements CallDetector: Events that are created, and writes that the server took for nothing.
 func (d *Amplification) Call(_ *Model, c *Call) {
@@ -172,6 +168,9 @@ func (d *Amplification) Call(_ *Model, c *Call) {
 
 // Findings implements Detector.
 func (d *Amplification) Findings(m *Model) ([]Finding, []Note) {
+	for _, s := range d.counts.sorted(m) {
+		d.count(s, d.counts.of(s))
+	}
 	var findings []Finding
 	var notes []Note
 	for _, p := range m.Processes() {
@@ -195,7 +194,7 @@ func (d *Amplification) Findings(m *Model) ([]Finding, []Note) {
 func (d *Amplification) finding(p *Process, x *cost, ratio float64) Finding {
 	var list []scored
 	for o, n := range x.byObject {
-		list = append(list, scored{o, float64(*n)})
+		list = append(list, scored{o, float64(n)})
 	}
 	lasted := float64(x.last-x.first) / 1e9
 	f := Finding{

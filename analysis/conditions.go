@@ -17,9 +17,11 @@ import (
 
 // conditions are those of one object, as last seen.
 type conditions struct {
-	list       []oneCondition
+	by         *Process // who last turned them
+	several    bool     // not all of them were turned by that one
+	foreign    int64    // seq of the last version of the object, or of what it owns, by others than who writes the conditions
 	generation int64
-	foreign    int64 // seq of the last version of the object, or of what it owns, by others than who writes the conditions
+	list       []oneCondition
 	contrary   contrary
 }
 
@@ -91,6 +93,10 @@ func (d *ObservedGeneration) conditions(c *Change) {
 	})
 	for i := range now {
 		d.turn(c, x, &now[i])
+	}
+	for i := range x.list {
+		by := x.list[i].by
+		x.by, x.several = by, i > 0 && (x.several || by != x.by)
 	}
 	if text := contradiction(now); text != x.contrary.text {
 		d.endContrary(s, x, c.TS)
@@ -189,7 +195,7 @@ func (d *ObservedGeneration) bad(s *State, a Author, class string, first, told i
 // others notes a version by somebody else, of an object or of what it owns: a condition may follow from it.
 func (d *ObservedGeneration) others(m *Model, c *Change) {
 	note := func(s *State) {
-		if x := d.said.of(s); x != nil && (c.Author.Process == nil || slices.ContainsFunc(x.list, func(o oneCondition) bool { return o.by != c.Author.Process })) {
+		if x := d.said.of(s); x != nil && (x.several || c.Author.Process == nil || c.Author.Process != x.by) {
 			x.foreign = max(x.foreign, c.Seq)
 		}
 	}

@@ -61,15 +61,15 @@ const (
 
 // sent is what one process sends to one object, over its incarnations.
 type sent struct {
-	object        Object
-	process       *Process
 	writes        int64
-	deletes       int64
 	creates       int64
+	deletes       int64
+	altered       []*altered
+	process       *Process
+	object        Object
 	first, last   int64
 	manager, kind string
 	stack, row    int64
-	altered       []*altered
 	places        places
 }
 
@@ -180,6 +180,9 @@ func (d *Normalise) compare(c *Call, s *State, stored *jsontext.Top, version boo
 	if found {
 		x.manager, x.kind, x.stack, x.row = c.Manager, c.kind(), cmp.Or(c.Stack, x.stack), c.Seq
 		x.places.add(c.Seq, c.TS, "sent again, stored as version %d", c.RV, 0)
+	}
+	if len(x.altered) == 0 {
+		return
 	}
 	x.altered = slices.DeleteFunc(x.altered, func(a *altered) bool {
 		return a.seen != x.writes && a.n < 2 // seen once: it has been stored by now

@@ -54,12 +54,12 @@ const maxGenerations = 16
 // generations is what is remembered of one object that has an observedGeneration.
 type generations struct {
 	observed   int64
+	list       []generation
+	ahead      int64  // how far, at most
 	by         Author // of the version that last set it
 	manager    string
 	status     string // the last value that the process wrote beside it, in words
 	paused     bool
-	list       []generation
-	ahead      int64 // how far, at most
 	aheadBy    Author
 	aheadSpec  int64
 	aheadValue int64

@@ -42,8 +42,8 @@ type RetryStorm struct {
 	MinPassRate float64
 
 	keys     map[retryKey]*retries
-	names    map[Key]*namesakes // by namespace and name
-	named    memory[*namesakes] // those of an object's name, nil for none
+	names    map[Key]namesakes // by namespace and name
+	named    memory[namesakes] // those of an object's name
 	refusals map[refusalKey]*rejection
 }
 
@@ -51,7 +51,7 @@ type RetryStorm struct {
 func NewRetryStorm() *RetryStorm {
 	return &RetryStorm{
 		MinFailures: 10, MaxGrowth: 1.1, MaxInterval: 5e9, MinRefusals: 8, Sustained: 10e9, MinPasses: 50, MinPassRate: 5,
-		keys: map[retryKey]*retries{}, names: map[Key]*namesakes{}, refusals: map[refusalKey]*rejection{},
+		keys: map[retryKey]*retries{}, names: map[Key]namesakes{}, refusals: map[refusalKey]*rejection{},
 	}
 }
 
@@ -67,12 +67,12 @@ const maxRetryKeys = 1 << 13
 
 // namesakes are the keys of one namespace and name: few, mostly one.
 type namesakes struct {
-	first *retries // not nil
+	first *retries // nil for none
 	more  []*retries
 }
 
-func (n *namesakes) all(yield func(*retries) bool) {
-	if n == nil || !yield(n.first) {
+func (n namesakes) all(yield func(*retries) bool) {
+	if n.first == nil || !yield(n.first) {
 		return
 	}
 	for _, r := range n.more {
@@ -120,12 +120,20 @@ func (d *RetryStorm) of(m *Model, process string, s *said) *retries {
 // name lets a key be found by its object's name.
 func (d *RetryStorm) name(m *Model, r *retries) {
 	n := Key{Namespace: r.about.namespace, Name: r.about.name}
-	if list := d.names[n]; list != nil {
+	list := d.names[n]
+	if list.first == nil {
+		list.first = r
+	} else {
 		list.more = append(list.more, r)
-		return
 	}
-	list := &namesakes{first: r}
-	d.names[n] = list
+	d.rename(m, n, list)
+}
+
+// rename is that the keys of that name are others.
+func (d *RetryStorm) rename(m *Model, n Key, list namesakes) {
+	if d.names[n] = list; list.first == nil {
+		delete(d.names, n)
+	}
 	for x := range m.Named(n.Namespace, n.Name) {
 		*d.named.open(x) = list
 	}
@@ -226,8 +234,8 @@ func (d *RetryStorm) changed(c *Change, s *State) {
 	}
 }
 
-// about are the keys that are the object's name; nil for none.
-func (d *RetryStorm) about(s *State) *namesakes {
+// about are the keys that are the object's name.
+func (d *RetryStorm) about(s *State) namesakes {
 	if list := d.named.of(s); list != nil {
 		return *list
 	}
@@ -391,14 +399,11 @@ func (d *RetryStorm) Gone(m *Model, s *State) {
 		}
 		delete(d.keys, retryKey{r.process, r.about.controller, r.about.namespace, r.about.name})
 	}
+	var list namesakes
 	if len(kept) > 0 {
-		*d.names[n] = namesakes{kept[0], kept[1:]}
-		return
+		list = namesakes{kept[0], kept[1:]}
 	}
-	delete(d.names, n)
-	for x := range m.Named(n.Namespace, n.Name) {
-		*d.named.open(x) = nil
-	}
+	d.rename(m, n, list)
 }
 
 const methodBackoff = "slope of log intervals, Student's interval (Draper and Smith 1998, §1.4)"
