@@ -25,7 +25,9 @@ ZOO   = statusloop statusrace orphanfinalizer \
         tugofwar prunedfield wronglabel farowner \
         eventflood openbreaker oldpods alwaysready narrowschema unscraped throttled
 # Whose fault a recording alone shows: they have no case, and both twins are recorded.
-RECORDED = lostgauge nodeadline latehook busywait nopredicate overgranted
+RECORDED = lostgauge nodeadline latehook busywait nopredicate overgranted $(SCRAPED)
+# Of these with what their metrics say, and without the kernel, whose probes nothing of theirs needs.
+SCRAPED = misnamed oneworker
 
 .DEFAULT_GOAL := help
 
@@ -163,10 +165,15 @@ cluster: ## a real etcd and kube-apiserver on loopback, until ^C
 LINES = $(filter-out halfcreate staleclaim doublecreate earlyrelease fatalconflict droppedstatus missedsize tombstone twoleaders unscraped throttled,$(ZOO))
 
 .PHONY: record-lines
-record-lines: build control-plane ## record what is in traces/labelled with stacks anew: the faulty twins, and both of RECORDED (eBPF: as root)
+record-lines: build control-plane record-scraped ## record what is in traces/labelled with stacks anew: the faulty twins, and both of RECORDED (eBPF: as root)
 	go run ./examples/operators/record --out traces/labelled --ebpf --suffix -lines $(LINES)
-	go run ./examples/operators/record --out traces/labelled --ebpf --suffix -faulty $(RECORDED)
-	go run ./examples/operators/record --out traces/labelled --ebpf --fixed --suffix -fixed $(RECORDED)
+	go run ./examples/operators/record --out traces/labelled --ebpf --suffix -faulty $(filter-out $(SCRAPED),$(RECORDED))
+	go run ./examples/operators/record --out traces/labelled --ebpf --fixed --suffix -fixed $(filter-out $(SCRAPED),$(RECORDED))
+
+.PHONY: record-scraped
+record-scraped: build control-plane ## record both twins of the operators whose metrics are scraped anew, into traces/labelled
+	go run ./examples/operators/record --out traces/labelled --suffix -faulty $(SCRAPED)
+	go run ./examples/operators/record --out traces/labelled --fixed --suffix -fixed $(SCRAPED)
 
 .PHONY: record
 record: build ## record the bundled traces of the zoo anew, on a real API server

@@ -12,9 +12,11 @@ import (
 // Metrics finds scraped metrics whose names break Prometheus' conventions (prometheus.io/docs/practices/naming, as
 // promtool check metrics applies them), and metrics of an operator that no ServiceMonitor selects, so that nobody ever
 // sees them. Both are notes.
+//
+// Where the endpoint says a metric's type, that decides what its name must be like; else how its values move does.
 type Metrics struct {
 	// MinRises is how often a value must have risen, and never fallen, for a metric without the ending to be taken for
-	// a counter.
+	// a counter, where no type is known.
 	MinRises int64
 
 	metrics map[string]*metric // by process and name
@@ -32,30 +34,52 @@ const (
 	maxSeries  = 64
 )
 
-// metric is one metric of one process.
+// metric is one metric of one process: all that an author named at once.
 type metric struct {
-	process, name string
-	labels        []string
-	values        map[string]float64 // the last, by labels
-	rises, falls  int64
+	process, name, kind string // kind is its type, "" where none is known
+	labels              []string
+	values              map[string]float64 // the last, by labels; of what may be a counter
+	rises, falls        int64
+}
+
+// familyOf is what the author named: a histogram's samples have endings of their own.
+func familyOf(r *traces.Metric) string {
+	if r.Type == "histogram" || r.Type == "summary" {
+		for _, end := range [...]string{"_bucket", "_sum", "_count"} {
+			if name, ok := strings.CutSuffix(r.Name, end); ok {
+				return name
+			}
+		}
+	}
+	return r.Name
 }
 
 // Metric implements MetricDetector.
 func (d *Metrics) Metric(_ *Model, r *traces.Metric) {
-	key := r.Process + "\x00" + r.Name
+	name := familyOf(r)
+	key := r.Process + "\x00" + name
 	x := d.metrics[key]
 	if x == nil {
 		if len(d.metrics) >= maxMetrics {
 			return
 		}
-		x = &metric{process: strings.Clone(r.Process), name: strings.Clone(r.Name), values: map[string]float64{}}
+		x = &metric{process: strings.Clone(r.Process), name: strings.Clone(name), kind: strings.Clone(r.Type), values: map[string]float64{}}
 		d.metrics[x.process+"\x00"+x.name] = x
 	}
-	var series strings.Builder
 	for _, l := range r.Labels {
 		if !slices.Contains(x.labels, l.Name) && len(x.labels) < maxSeries {
 			x.labels = append(x.labels, strings.Clone(l.Name))
 		}
+	}
+	if x.kind == "" || x.kind == counter {
+		x.moves(r)
+	}
+}
+
+// moves counts how the values of a series go.
+func (x *metric) moves(r *traces.Metric) {
+	var series strings.Builder
+	for _, l := range r.Labels {
 		series.WriteString(l.Name + "=" + l.Value + ",")
 	}
 	last, known := x.values[series.String()]
@@ -73,10 +97,8 @@ func (d *Metrics) Metric(_ *Model, r *traces.Metric) {
 // Findings implements Detector: notes only, one for each process and rule.
 func (d *Metrics) Findings(m *Model) ([]Finding, []Note) {
 	broken := map[string][]string{}
-	scraped := map[string]bool{}
 	for _, key := range sortedKeys(d.metrics) {
 		x := d.metrics[key]
-		scraped[x.process] = true
 		if library(x.name) {
 			continue
 		}
@@ -128,13 +150,7 @@ func (x *metric) breaks(d *Metrics) (rules []string) {
 			rules = append(rules, "names have their type in them")
 		}
 	}
-	if n := len(words); n > 0 && !slices.Contains([]string{"total", "count", "sum", "bucket", "created", "info", "generation", "version", "timestamp"}, words[n-1]) &&
-		!strings.Contains(x.name, "timestamp") && x.falls == 0 && x.rises >= d.MinRises {
-		rules = append(rules, "values only rise, as a counter's, and whose names do not end in _total")
-	}
-	if strings.HasSuffix(x.name, "_total") && x.falls > 0 && x.rises > 0 && x.falls*4 > x.rises {
-		rules = append(rules, "values fall though their names end in _total, as a counter's")
-	}
+	rules = append(rules, x.breaksOfType(d, words[len(words)-1])...)
 	for _, l := range x.labels {
 		if strings.ToLower(l) != l || strings.HasPrefix(l, "__") {
 			rules = append(rules, "labels are not in snake_case")
@@ -143,6 +159,38 @@ func (x *metric) breaks(d *Metrics) (rules []string) {
 	}
 	slices.Sort(rules)
 	return slices.Compact(rules)
+}
+
+const counter = "counter"
+
+// breaksOfType are the rules about a metric's type that its name breaks, which ends in the word LAST.
+func (x *metric) breaksOfType(d *Metrics, last string) (rules []string) {
+	total := last == "total"
+	switch {
+	case x.kind == counter && !total:
+		rules = append(rules, "type is counter, and whose names do not end in _total")
+	case x.kind != "" && x.kind != counter && total:
+		rules = append(rules, "names end in _total, as a counter's, and whose type is another")
+	case x.kind == "" && !x.mayOnlyRise(last) && x.falls == 0 && x.rises >= d.MinRises:
+		rules = append(rules, "values only rise, as a counter's, and whose names do not end in _total")
+	case total && x.falls > 0 && x.rises > 0 && x.falls*4 > x.rises:
+		rules = append(rules, "values fall though their names end in _total, as a counter's")
+	}
+	if x.kind != counter && x.kind != "gauge" {
+		return rules
+	}
+	if last == "bucket" || last == "sum" || last == "count" {
+		rules = append(rules, "names end in _bucket, _sum or _count, as a histogram's samples, and whose type is another")
+	}
+	if slices.Contains(x.labels, "le") || slices.Contains(x.labels, "quantile") {
+		rules = append(rules, "labels are le or quantile, as a histogram's or a summary's, and whose type is another")
+	}
+	return rules
+}
+
+// mayOnlyRise is whether values of a name that ends so may rise all the time though it is no counter's.
+func (x *metric) mayOnlyRise(last string) bool {
+	return slices.Contains([]string{"total", "count", "sum", "bucket", "created", "info", "generation", "version"}, last) || strings.Contains(x.name, "timestamp")
 }
 
 // unmonitored are the Services with a port for metrics that no ServiceMonitor selects, where the cluster has them.

@@ -44,6 +44,45 @@ func TestMetricsThatBreakTheRules(t *testing.T) {
 	}
 }
 
+// Where the endpoint says what type a metric has, one scrape is enough, and how values move says nothing.
+func TestMetricsOfKnownTypes(t *testing.T) {
+	c := newCluster(t, "op")
+	for i := range 12 {
+		for _, x := range []struct{ name, kind, label string }{
+			{"site_syncs", "counter", "site"},
+			{"sites_total", "gauge", "site"},
+			{"site_count", "gauge", "site"},
+			{"site_wait_ms_bucket", "histogram", "le"}, {"site_wait_ms_sum", "histogram", "site"}, {"site_wait_ms_count", "histogram", "site"},
+			{"site_waits", "gauge", "le"},
+			// These are well.
+			{"site_errors_total", "counter", "site"},
+			{"site_last_sync_seconds", "gauge", "site"}, // rises all the time
+			{"site_seconds_bucket", "histogram", "le"}, {"site_seconds_sum", "histogram", "site"}, {"site_seconds_count", "histogram", "site"},
+			{"site_bytes", "summary", "quantile"}, {"site_bytes_sum", "summary", "site"},
+			{"controller_runtime_active_workers_total", "gauge", "site"},
+			{"up", "gauge", "site"},
+		} {
+			c.add(&traces.Metric{Process: "op", Name: x.name, Type: x.kind, Value: float64(i), Labels: []traces.Label{{Name: x.label, Value: "1"}}})
+		}
+	}
+	r := c.analyze(NewMetrics())
+	r.none(t)
+	var all []string
+	for _, n := range r.Notes {
+		all = append(all, n.What)
+	}
+	want := []string{
+		"metrics of op whose labels are le or quantile, as a histogram's or a summary's, and whose type is another: site_waits",
+		"metrics of op whose names end in _bucket, _sum or _count, as a histogram's samples, and whose type is another: site_count",
+		"metrics of op whose names end in _total, as a counter's, and whose type is another: sites_total",
+		"metrics of op whose type is counter, and whose names do not end in _total: site_syncs",
+		"metrics of op whose unit is not a base unit (seconds rather than ms): site_wait_ms",
+	}
+	if got := strings.Join(all, "\n"); got != strings.Join(want, "\n") {
+		t.Errorf("got\n%s", got)
+	}
+}
+
 var (
 	services = kind{"", "v1", "services", "Service"}
 	monitors = kind{"monitoring.coreos.com", "v1", "servicemonitors", "ServiceMonitor"}

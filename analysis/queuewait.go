@@ -16,6 +16,9 @@ import (
 // (rest.Config.QPS and Burst; 5 and 10 in client-go, 20 and 30 in controller-runtime), too few workers
 // (MaxConcurrentReconciles is 1), a server that says "later" (429). They are notes with their cost, for only who runs
 // the operator knows how long is too long.
+//
+// That keys wait is known from recorded reconciles or from the scraped metrics of the queue; that it is for a worker, from
+// the latter alone.
 type QueueWait struct {
 	// MinThrottled is the sum of waits, in nanoseconds, from which on throttling is worth a note.
 	MinThrottled int64
@@ -29,6 +32,7 @@ type QueueWait struct {
 	throttled map[string]*throttle
 	queues    map[passKind]*queued
 	tooMany   map[*Process]int64
+	measured  measured
 }
 
 // NewQueueWait is a QueueWait with its thresholds set.
@@ -36,6 +40,7 @@ func NewQueueWait() *QueueWait {
 	return &QueueWait{
 		MinThrottled: 1e9, MinWait: 1e9, MinShare: 0.1, MinTooMany: 5,
 		throttled: map[string]*throttle{}, queues: map[passKind]*queued{}, tooMany: map[*Process]int64{},
+		measured: newMeasured(),
 	}
 }
 
@@ -138,6 +143,7 @@ func (d *QueueWait) Findings(m *Model) ([]Finding, []Note) {
 				process, seconds(int64(t.sum)), seconds(int64(t.longest)))})
 		}
 	}
+	seen := map[passKind]bool{}
 	for _, k := range slices.SortedFunc(maps.Keys(d.queues), passKind.compare) {
 		q := d.queues[k]
 		if _, low, _ := stats.Proportion(q.late, q.n); low < d.MinShare {
@@ -147,13 +153,15 @@ func (d *QueueWait) Findings(m *Model) ([]Finding, []Note) {
 		wait, _, _ := stats.Median(q.wait.sample)
 		work, _, _ := stats.Median(q.work.sample)
 		what := fmt.Sprintf(
-			"%d of %d reconciles of %s in %s waited %s and more in the queue (median wait %s, work %s); at most %d went on at one time: MaxConcurrentReconciles may be too low",
-			q.late, q.n, q.controller, q.process, seconds(d.MinWait), seconds(int64(wait*1e9)), seconds(int64(work*1e9)), q.most)
+			"%d of %d reconciles of %s in %s waited %s and more in the queue (median wait %s, work %s); at most %d went on at one time: %s",
+			q.late, q.n, q.controller, q.process, seconds(d.MinWait), seconds(int64(wait*1e9)), seconds(int64(work*1e9)), q.most, d.measured.ofKind(k).cause())
+		seen[k] = true
 		if inWaves.Period > 0 {
 			what += fmt.Sprintf("; the waits come in waves of %s (p %.1g, Lomb–Scargle), as of a resync or of a timer that queues all keys at once", seconds(int64(inWaves.Period*1e9)), inWaves.P)
 		}
 		notes = append(notes, Note{Process: q.process, Count: q.late, What: what})
 	}
+	notes = append(notes, d.measured.notes(d, seen)...)
 	for _, p := range m.Processes() {
 		if n := d.tooMany[p]; n >= d.MinTooMany {
 			notes = append(notes, Note{Process: p.Name, Count: n, What: fmt.Sprintf("the API server told %s %s to come back later (429)", p.Name, times(n))})

@@ -63,11 +63,17 @@ var pages = []page{
 			"kubectl create clusterrolebinding robot --clusterrole=cluster-admin --serviceaccount=shop:shop-operator",
 		},
 		files: map[string]string{"manager": "bin/zoo/statusloop"},
+		texts: map[string]string{"token": "of nobody\n"},
+		prepare: func(t *testing.T, _ string) map[string]string {
+			return map[string]string{"127.0.0.1:8080": freeAddress(t), "127.0.0.1:8443": freeAddress(t)}
+		},
 		commands: map[string]how{
-			"oprec run --out t.optrace -- ./manager --metrics-bind-address=0":                                        {until: atWorkIn},
-			"oprec run --out robot.optrace --as system:serviceaccount:shop:shop-operator --duration 2m -- ./manager": {until: atWorkIn},
-			"oprec proxy --out debug.optrace --write-kubeconfig kubeconfig.debug --capture":                          {until: "recording at"},
-			"oprec capture --out shop.optrace -r deployments.apps -r po -n shop --exclude events":                    {until: "file shop.optrace/manifest.json"},
+			"oprec run --out t.optrace -- ./manager --metrics-bind-address=0":                                                                                {until: atWorkIn},
+			"oprec run --out robot.optrace --as system:serviceaccount:shop:shop-operator --duration 2m -- ./manager":                                         {until: atWorkIn},
+			"oprec proxy --out debug.optrace --write-kubeconfig kubeconfig.debug --capture":                                                                  {until: "recording at"},
+			"oprec run --out scraped.optrace --scrape http://127.0.0.1:8080/metrics --scrape-interval 5s -- ./manager --metrics-bind-address=127.0.0.1:8080": {until: atWorkIn},
+			"oprec capture --out live.optrace --scrape https://127.0.0.1:8443/metrics --scrape-token-file token --scrape-insecure":                           {until: "the first lists are in"},
+			"oprec capture --out shop.optrace -r deployments.apps -r po -n shop --exclude events":                                                            {until: "file shop.optrace/manifest.json"},
 		},
 	},
 	{

@@ -31,6 +31,11 @@
 // With Options.KernelEvents, what befalls those processes in the kernel is told too. docs/profile.md says what is known
 // and what is not.
 //
+// # The operator's metrics
+//
+// With Options.Scrape, Run and Capture read the operator's metrics endpoint as Prometheus would, into the table metrics. It
+// may answer late, never, or with anything: that is a loss in the trace, and no end of the recording.
+//
 // # What a capture promises
 //
 // The first list of a resource is rows of type SYNC, then every event that the API server delivers is a

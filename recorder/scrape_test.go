@@ -278,6 +278,7 @@ func TestBadScrapes(t *testing.T) {
 	for want, s := range map[string]recorder.Scrape{
 		"--scrape ftp://127.0.0.1/metrics: want a URL such as":              {URLs: []string{"ftp://127.0.0.1/metrics"}},
 		"--scrape 127.0.0.1: want a URL such as":                            {URLs: []string{"127.0.0.1"}},
+		"--scrape 127.0.0.1:80: first path segment":                         {URLs: []string{"127.0.0.1:80"}},
 		"--scrape: invalid port":                                            {URLs: []string{"http://me:word@127.0.0.1:x"}},
 		"--scrape http://me:xxxxx@127.0.0.1: names and passwords":           {URLs: []string{"http://me:word@127.0.0.1"}},
 		"--scrape http://127.0.0.1: it is there twice":                      {URLs: []string{"http://127.0.0.1", "http://127.0.0.1"}},

@@ -32,6 +32,8 @@ type Operator struct {
 	Manifests []byte
 	// Plan is the timing that the fault needs to show, as opsim replay --plan takes it; nil where it needs none.
 	Plan []byte
+	// Scraped is set where the recording has what its metrics endpoint says.
+	Scraped bool
 	// Replicas is how many processes of it the plan is about: NAME, NAME-2, …; 0 is one.
 	Replicas int
 }
@@ -74,7 +76,7 @@ func Zoo() []Operator {
 }
 
 // Recorded are further pairs, whose fault a recording alone shows: what a simulated world does not have (processors,
-// addresses that nobody listens at), or a replay would not make anew (who is permitted what). They have no case: both
+// addresses that nobody listens at, metrics that somebody scrapes), or a replay would not make anew (who is permitted what). They have no case: both
 // twins are recorded.
 func Recorded() []Operator {
 	return read([]Operator{
@@ -84,6 +86,8 @@ func Recorded() []Operator {
 		{Name: "busywait", Fault: "waits by asking its clock over and over", Finding: "hot-stack"},
 		{Name: "nopredicate", Fault: "has a pass for each change of a status that others write", Finding: "useless-reconciles"},
 		{Name: "overgranted", Fault: "may do more than it does", Finding: "rbac"},
+		{Name: "misnamed", Fault: "has metrics whose names tell another story", Finding: "metrics", Scraped: true},
+		{Name: "oneworker", Fault: "does one thing at a time that takes long", Finding: "queue-wait", Scraped: true},
 	})
 }
 

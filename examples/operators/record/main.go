@@ -38,6 +38,9 @@ import (
 // sizeLimit is what a bundled trace may weigh; all of them are in every clone and in the binary of opsim.
 const sizeLimit = 300 << 10
 
+// metricsAddress is where an operator serves its metrics, of whose recording they are a part: the same at each recording.
+const metricsAddress = "127.0.0.1:39464"
+
 // startLimit is how long an operator may take until its workers run.
 const startLimit = 60 * time.Second
 
@@ -145,6 +148,11 @@ func keepSource(name, folder string) error {
 
 // session runs the operator under the recorder while the user plays.
 func (t tape) session(ctx context.Context, s scenario.Scenario, config *rest.Config, command []string, out string) (*recorder.Result, error) {
+	var scrape recorder.Scrape
+	if s.Scraped {
+		command = append(command, "--metrics-bind-address="+metricsAddress)
+		scrape = recorder.Scrape{URLs: []string{"http://" + metricsAddress + "/metrics"}, Interval: time.Second}
+	}
 	recording, end := context.WithCancel(ctx)
 	defer end()
 	working := &lookout{phrase: "Starting workers", seen: make(chan struct{})}
@@ -158,6 +166,7 @@ func (t tape) session(ctx context.Context, s scenario.Scenario, config *rest.Con
 				Out: out, Config: config, Tool: "opreplay examples/operators/record",
 				// The API server's own Lease is labelled with the host's name.
 				Exclude: []string{"leases.coordination.k8s.io"},
+				Scrape:  scrape,
 				EBPF:    t.ebpf, KernelEvents: recorder.KernelEvents{Refused: t.ebpf == recorder.EBPFOn},
 			},
 			Command: command, Stdout: working, Stderr: working,

@@ -77,6 +77,8 @@ var sessions = map[string]struct {
 	"busywait":        {"timer", playTimers},
 	"nopredicate":     {"sense", playSensors},
 	"overgranted":     {"desk", playDesks},
+	"misnamed":        {"shelf", playShelves},
+	"oneworker":       {"travel", playTickets},
 }
 
 // All is every scenario of the zoo, in its order.
