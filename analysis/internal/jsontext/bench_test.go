@@ -19,10 +19,18 @@ func versions(n int) (texts []string) {
 	return texts
 }
 
+type body struct {
+	name  string
+	texts []string
+}
+
+func bodies(n int) []body { return []body{{"site", versions(n)}, {"pod", pods(n)}} }
+
 // BenchmarkFollow is what a version costs that changes a label or the status, and what the server changes with it.
 func BenchmarkFollow(b *testing.B) {
-	for name, texts := range map[string][]string{"site": versions(500), "pod": pods(60)} {
-		b.Run(name, func(b *testing.B) {
+	for _, c := range bodies(500) {
+		texts := c.texts
+		b.Run(c.name, func(b *testing.B) {
 			var d Differ
 			top := Split(texts[0])
 			leaves := 0
@@ -39,8 +47,9 @@ func BenchmarkFollow(b *testing.B) {
 }
 
 func BenchmarkSplit(b *testing.B) {
-	for name, texts := range map[string][]string{"site": versions(2), "pod": pods(2)} {
-		b.Run(name, func(b *testing.B) {
+	for _, c := range bodies(2) {
+		texts := c.texts
+		b.Run(c.name, func(b *testing.B) {
 			b.SetBytes(int64(len(texts[1])))
 			b.ReportAllocs()
 			for b.Loop() {

@@ -10,6 +10,13 @@
 //		fmt.Println(leaf.Path, leaf.Kind) // status.conditions[Ready].lastTransitionTime time
 //	}
 //
+// Who follows an object from version to version has each split, and pays for the next what it takes to find the places
+// that differ. Of what has been split, the usual fields are had without a search:
+//
+//	top := jsontext.Split(first)
+//	top, leaves := d.Follow(&top, second)
+//	rv, _ := top.Get("metadata", "resourceVersion")
+//
 // The texts come from API servers, so they are mostly valid; what is not valid is never a reason to panic: a
 // malformed value ends the walk over its container. Nothing is unescaped: keys and values are compared as
 // written, which is enough, since one server writes one string in one way.

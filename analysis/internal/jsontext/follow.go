@@ -54,7 +54,7 @@ func (d *Differ) follow(a *Top, s string, b *Top) bool {
 		}
 		key, by, marked := a.key(i), f.by, a.boxOf(i)
 		if marked == nil || !d.box(&f, a, &boxed{marked, b, int(x.value), int(x.end), int(x.value) + by}, key) {
-			stale = stale || marked != nil || boxable(key, f.a, int(x.value)) || boxable(key, f.b, int(x.value)+by)
+			stale = stale || marked != nil || boxable(key, s, int(x.value)+by)
 			if !d.value(&f, key, int(x.value), int(x.end)) {
 				return false
 			}
@@ -220,7 +220,7 @@ func (x *boxed) stamp(f *trail) bool {
 
 // value compares the values of key, in which the texts differ next: that of a is at v and ends at e.
 func (d *Differ) value(f *trail, key string, v, e int) bool {
-	if f.look() > v && f.a[v] == '{' && len(d.path) < maxDepth-1 && !d.skips(key) {
+	if f.look() > v && f.a[v] == '{' && !d.skips(key) {
 		was, leaves := *f, len(d.leaves)
 		c := cursor{s: f.a, i: v + 1, ok: true}
 		if d.inside(f, &c, key, e) != other {

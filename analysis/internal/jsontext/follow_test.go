@@ -61,6 +61,57 @@ func TestFollowMutated(t *testing.T) {
 	}
 }
 
+// The places where a comparison could go wrong that reads no more than it must.
+func TestFollowTraps(t *testing.T) {
+	for _, c := range [][2]string{
+		{`{"spec":{"n":1},"status":{"n":2}}`, `{"spec":{"n":1],"status":{"n":2}}`},
+		{`{"spec":{"n":1},"status":{"n":2}}`, `{"spec":{"n":1},"status":{"n":2]}`},
+		{`{"spec":{"m":{"n":1},"o":1}}`, `{"spec":{"m":{"n":1],"o":1}}`},
+		{`{"metadata":{"generation":{"x":1},"name":"n"}}`, `{"metadata":{"generation":{"x":2},"name":"n"}}`},
+		{`{"metadata": {"generation":{"x":1},"name":"n"}}`, `{"metadata": {"generation":{"x":2},"name":"n"}}`},
+		{`{"metadata": { "generation":{"x":1},"name":"n"}}`, `{"metadata": { "generation":{"x":2},"name":"n"}}`},
+		{`{"a":1,"metadata":{"name":"n","uid":"u"}}`, `{"a":1,"metadata":null}`},
+		{`{"a":"x\\"}`, `{"a":"x\""}`},
+		{`{"a":"x\"y"}`, `{"a":"x"}`},
+	} {
+		sameFollow(t, c[0], c[1])
+		sameFollow(t, c[1], c[0])
+	}
+	for n := maxDepth - 5; n < maxDepth+5; n++ {
+		deep := func(open, leaf, end string) string {
+			return `{"status":` + strings.Repeat(open, n) + leaf + strings.Repeat(end, n) + `,"tail":1}`
+		}
+		for _, leaf := range []string{`2`, `{"b":3}`, `[]`, `[{}]`} {
+			sameFollow(t, deep(`{"a":`, `1`, `}`), deep(`{"a":`, leaf, `}`))
+			sameFollow(t, deep(`[`, `1`, `]`), deep(`[`, leaf, `]`))
+		}
+		sameFollow(t, `{"status":{"n":1},"tail":1}`, deep(`{"a":`, `1`, `}`))
+		for _, fields := range []string{`[{"time":"2","f":%}]`, `[%]`, `[ %]`} { // the last has a blank, and isn't marked
+			next := `{"metadata":{"managedFields":` + strings.Replace(fields, `%`, strings.Repeat(`{"a":`, n)+`1`+strings.Repeat(`}`, n), 1) + `}}`
+			sameFollow(t, `{"metadata":{"managedFields":[{"time":"1"}]}}`, next)
+			sameFollow(t, next, strings.Replace(next, `"2"`, `"33"`, 1))
+		}
+		sameFollow(t, `{"status":{"n":1},"tail":1}`, `{"status":{"n":`+deep(`{"a":`, `1`, `}`)+`},"tail":1}`)
+	}
+}
+
+// What changes most is followed without a look at the rest.
+func TestFollowed(t *testing.T) {
+	const a = `{"kind":"A","metadata":{"labels":{"l":"1"},"managedFields":[{"manager":"m","time":"1"},{"manager":"n","time":"2"}],"name":"n","resourceVersion":"9"},"spec":{"n":1,"o":{"p":[1,{"q":true}]}},"status":{"list":[1],"n":9}}`
+	var d Differ
+	for _, c := range [][2]string{
+		{`"n":9`, `"n":95`}, {`"n":1`, `"n":100`}, {`"9"`, `"10"`}, {`"time":"1"`, `"time":"3"`}, {`"manager":"m"`, `"manager":"somebody"`}, {`"l":"1"`, `"l":"1","m":"2"`},
+		{`true`, `false`}, {`[1]`, `[]`}, {`"name":"n",`, ``}, {`,"n":9`, ``}, {`,{"manager":"n","time":"2"}`, ``}, {`{"n":1,`, `{"m":[],`},
+	} {
+		top := Split(a)
+		var next Top
+		if !d.follow(&top, strings.Replace(a, c[0], c[1], 1), &next) {
+			t.Errorf("%s to %s was not followed", c[0], c[1])
+		}
+		sameFollow(t, a, strings.Replace(a, c[0], c[1], 1))
+	}
+}
+
 // Metadata may grow until their places can't be marked, and shrink again.
 func TestFollowFar(t *testing.T) {
 	object := func(n int, time, label string) string {
@@ -141,6 +192,7 @@ func TestLastManager(t *testing.T) {
 		{fields: `[{"manager":"a","time":"2026-01-01"},{"manager":"b","time":"2026-01-02"}]`, known: []string{"b"}, want: ""},
 		{fields: `[{"manager":"a", "time":"2026-01-02"} , {"manager":"b","time":"2026-01-01"}]`, want: "a"},
 		{fields: `[{"fieldsV1":{"manager":"x","time":"2027"},"manager":"a","time":"2026","manager":"c"}]`, want: "a"},
+		{fields: `[{"time":"2027","manager":"a","time":"2025"},{"manager":"b","time":"2026"}]`, want: "a"},
 		{fields: `[` + strings.Repeat(`{"manager":"a","time":"2026-01-02"},`, 20) + `{"manager":"b","time":"2026-01-03"}]`, want: "b"},
 		{fields: `[]`}, {fields: `null`}, {fields: `[1]`},
 		{fields: `[],"managedFields":[{"manager":"a","time":"2026-01-02"}]`},
