@@ -63,15 +63,15 @@ func (b *beliefs) event(m *Model, e *Event) *belief {
 		b.of[p] = mine
 	}
 	x.state, x.uid = s, strings.Clone(w.UID)
-	mine[s.key] = x
+	mine[s.Key()] = x
 	return x
 }
 
 // call forgets the belief of what the process reads from the API server itself.
 func (b *beliefs) call(c *Call) {
 	if mine := b.of[c.Process]; len(mine) > 0 && c.Verb == "get" && c.OK() && c.State != nil && c.Subresource == "" {
-		if x := mine[c.State.key]; x != nil && c.RV >= max(x.known, x.state.RV) {
-			delete(mine, c.State.key)
+		if x := mine[c.State.Key()]; x != nil && c.RV >= max(x.known, x.state.RV) {
+			delete(mine, c.State.Key())
 		}
 	}
 }

@@ -159,8 +159,8 @@ func (s *State) since(rv int64, f func(Author)) {
 			if v.call != nil {
 				a.Call, a.Process, a.Manager = v.call, v.call.Process, v.call.Manager
 			} else if a.Manager == "" {
-				fields, _ := jsontext.Get(v.body, "metadata", "managedFields")
-				a.Manager = newestManager(fields, nil) // its request may yet come
+				top := jsontext.Split(v.body)
+				a.Manager = strings.Clone(top.LastManager(nil)) // its request may yet come
 			}
 			f(a)
 		}

@@ -55,7 +55,7 @@ func (d *Environment) Change(_ *Model, c *Change) {
 			d.pod(c)
 		}
 	case "configmaps", "secrets":
-		if len(d.sources[c.State.key]) > 0 {
+		if len(d.sources[c.State.Key()]) > 0 {
 			d.changed(c)
 		}
 	}
@@ -108,14 +108,14 @@ func (d *Environment) changed(c *Change) {
 	if !c.Created && !c.Touches("data") && !c.Touches("binaryData") {
 		return
 	}
-	for pod, optional := range d.sources[c.State.key] {
+	for pod, optional := range d.sources[c.State.Key()] {
 		if c.Created && !optional { // a pod whose source is missing waits for it
 			continue
 		}
 		if d.stale[pod] == nil {
 			d.stale[pod] = map[Key]*older{}
 		}
-		d.stale[pod][c.State.key] = &older{c.State.Object, c.Author.Process, c.Seq, c.TS, c.Created}
+		d.stale[pod][c.State.Key()] = &older{c.State.Object, c.Author.Process, c.Seq, c.TS, c.Created}
 	}
 }
 

@@ -80,8 +80,7 @@ func (c *Change) Manager() string {
 		if c.Created { // perhaps before the recording
 			known = nil
 		}
-		fields, _ := c.Get("metadata", "managedFields")
-		c.Author.Manager, c.way = newestManager(fields, known), nil
+		c.Author.Manager, c.way = c.model.shared(c.after.LastManager(known)), nil
 		if c.Author.Known == Unknown && c.Author.Manager != "" {
 			c.Author.Known = ManagedFields
 		}

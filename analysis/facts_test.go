@@ -228,7 +228,7 @@ func TestStateOfManyObjects(t *testing.T) {
 		for range 2 {
 			for i := range n {
 				s := m.state(id(i, incarnation))
-				if s == nil || s.UID != id(i, incarnation).UID || s != m.Object(s.key) || s.Gone {
+				if s == nil || s.UID != id(i, incarnation).UID || s != m.Object(s.Key()) || s.Gone {
 					t.Fatalf("%d: %+v", i, s)
 				}
 			}

@@ -174,7 +174,7 @@ func (d *FinalizerEarly) judge(m *Model, r release, groups map[string]*early) {
 	if m.End(p)-r.call.TS < d.MinLeft {
 		return
 	}
-	if again := m.Object(s.key); again != nil && !again.Gone {
+	if again := m.Object(s.Key()); again != nil && !again.Gone {
 		return // what is left may be this one's
 	}
 	for _, dep := range m.dependents(s.Object) {

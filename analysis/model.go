@@ -98,7 +98,7 @@ func (m *Model) remember(s *State) {
 	if other := m.uids[s.UID]; other != nil {
 		other.shared = true
 	}
-	m.objects[s.key], m.uids[s.UID] = s, s
+	m.objects[s.Key()], m.uids[s.UID] = s, s
 	n := Key{Namespace: s.Namespace, Name: s.Name}
 	s.namesake = m.names[n]
 	m.names[n] = s
@@ -124,8 +124,8 @@ func (m *Model) unname(s *State) {
 
 // forget drops what is long gone, where another has not taken its place.
 func (m *Model) forget(s *State) {
-	if m.objects[s.key] == s {
-		delete(m.objects, s.key)
+	if m.objects[s.Key()] == s {
+		delete(m.objects, s.Key())
 	}
 	if m.uids[s.UID] == s {
 		delete(m.uids, s.UID)
@@ -243,13 +243,13 @@ func (m *Model) process(name string) *Process {
 
 // state is the object that an identity names, nil when the row is about an incarnation that is gone.
 func (m *Model) state(id *traces.Identity) *State {
-	key := Key{id.Group, id.Resource, id.Namespace, id.Name}
 	near := m.near(id.UID)
 	if near != nil {
-		if s := *near; s != nil && !s.Gone && s.UID == id.UID && s.key == key {
+		if s := *near; s != nil && s.is(id) {
 			return s
 		}
 	}
+	key := Key{id.Group, id.Resource, id.Namespace, id.Name}
 	s := m.objects[key]
 	switch {
 	case s == nil:
@@ -268,7 +268,7 @@ func (m *Model) state(id *traces.Identity) *State {
 		return nil
 	}
 	key = Key{m.shared(id.Group), m.shared(id.Resource), m.shared(id.Namespace), strings.Clone(id.Name)}
-	n := &State{key: key, Object: Object{Group: key.Group, Version: m.shared(id.Version), Resource: key.Resource, Namespace: key.Namespace, Name: key.Name, UID: strings.Clone(id.UID)}}
+	n := &State{Object: Object{Group: key.Group, Version: m.shared(id.Version), Resource: key.Resource, Namespace: key.Namespace, Name: key.Name, UID: strings.Clone(id.UID)}}
 	n.Heartbeat = heartbeatResource(key)
 	m.house(n)
 	if s != nil && !s.Gone {
@@ -280,6 +280,11 @@ func (m *Model) state(id *traces.Identity) *State {
 		*near = n
 	}
 	return n
+}
+
+// is is whether the object is there and has that identity.
+func (s *State) is(id *traces.Identity) bool {
+	return !s.Gone && s.UID == id.UID && s.Name == id.Name && s.Namespace == id.Namespace && s.Resource == id.Resource && s.Group == id.Group
 }
 
 // recentBits is how many bits of a uid choose the place where its object is looked for first.

@@ -88,7 +88,7 @@ func (d *Normalise) Call(_ *Model, c *Call) {
 		return
 	}
 	if c.Verb == "delete" {
-		if s := d.objects[c.State.key][c.Process]; s != nil {
+		if s := d.objects[c.State.Key()][c.Process]; s != nil {
 			s.deletes++
 		}
 		return
@@ -120,10 +120,10 @@ func (d *Normalise) of(s *State, p *Process) *sent {
 }
 
 func (d *Normalise) byKey(s *State, p *Process) *sent {
-	byProcess := d.objects[s.key]
+	byProcess := d.objects[s.Key()]
 	if byProcess == nil {
 		byProcess = map[*Process]*sent{}
-		d.objects[s.key] = byProcess
+		d.objects[s.Key()] = byProcess
 	}
 	x := byProcess[p]
 	if x == nil {
@@ -137,18 +137,18 @@ func (d *Normalise) byKey(s *State, p *Process) *sent {
 func (d *Normalise) Gone(m *Model, s *State) {
 	d.found.take(s)
 	again := false
-	for _, x := range d.objects[s.key] {
+	for _, x := range d.objects[s.Key()] {
 		again = again || len(x.altered) > 0 && x.deletes > 0
 	}
 	if !again {
-		delete(d.objects, s.key)
+		delete(d.objects, s.Key())
 		return
 	}
-	if d.queued[s.key] {
+	if d.queued[s.Key()] {
 		return
 	}
-	d.queued[s.key] = true
-	if d.gone.push(s.key); d.gone.len() > maxSent {
+	d.queued[s.Key()] = true
+	if d.gone.push(s.Key()); d.gone.len() > maxSent {
 		k := d.gone.pop()
 		delete(d.queued, k)
 		if o := m.Object(k); o == nil || o.Gone {

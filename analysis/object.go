@@ -2,7 +2,6 @@ package analysis
 
 import (
 	"cmp"
-	"strings"
 
 	"github.com/opreplay/opreplay/analysis/internal/jsontext"
 )
@@ -12,32 +11,33 @@ type Key struct{ Group, Resource, Namespace, Name string }
 
 // State is one incarnation of an object.
 type State struct {
-	Object
-	key Key
+	Object    // its uid last, beside what each row about it asks for
+	Heartbeat bool
+	Gone      bool
+
+	captured bool // the recorder's own watch has shown it
+	shared   bool // another object of that uid was seen later: one that two groups serve
+
+	place   int32      // in the detectors' memories
+	kept    uint64     // in which of them something is
+	pending []*version // by RV
+	told    perProcess[deliveries]
+
 	// RV and Generation are those of the newest settled version, Body its text, "" when unknown.
 	RV, Generation int64
 	Body           string
 	// Deleting is when the object was first seen with a deletionTimestamp; 0 otherwise.
 	Deleting int64
 	// Owner is the uid of its controller, else of its first owner.
-	Owner     string
-	Heartbeat bool
-	Gone      bool
-	// GoneAt is when its deletion was seen, or that another of its name has taken its place.
-	GoneAt int64
+	Owner string
 
-	captured bool // the recorder's own watch has shown it
-	shared   bool // another object of that uid was seen later: one that two groups serve
-
-	namesake *State // the next of that namespace and name
-
-	pending []*version   // by RV
-	top     jsontext.Top // of Body
 	authors rings[written]
-	told    perProcess[deliveries]
 	lru     lruLinks
-	place   int32  // in the detectors' memories
-	kept    uint64 // in which of them something is
+	top     jsontext.Top // of Body
+
+	// GoneAt is when its deletion was seen, or that another of its name has taken its place.
+	GoneAt   int64
+	namesake *State // the next of that namespace and name
 }
 
 // Family is the uid that the object shares with its owner or its children.
@@ -80,7 +80,7 @@ func (s *State) Newest(p *Process) int64 {
 }
 
 // Key is the object's name without its incarnation.
-func (s *State) Key() Key { return s.key }
+func (s *State) Key() Key { return Key{s.Group, s.Resource, s.Namespace, s.Name} }
 
 // Told is when the process was first told of a version from RV on: the zero Delivery when it was not. exact is
 // false when it may have been told before, longer ago than is remembered.
@@ -132,26 +132,4 @@ func (s *State) settledLate(c *Call) bool {
 		return a.RV > c.RV
 	})
 	return late
-}
-
-// newestManager is the manager of the newest entry of managedFields that isn't one of those whose writes are all known:
-// the last writer, unless its write changed no field of its own. Times have a grain of one second; of equal times the
-// later entry counts, for the API server sorts them so.
-func newestManager(fields string, known map[string]bool) string {
-	name, newest := "", ""
-	jsontext.Elements(fields, func(entry string) bool {
-		t, _ := jsontext.Get(entry, "time")
-		if t < newest {
-			return true
-		}
-		manager, _ := jsontext.Get(entry, "manager")
-		switch m := jsontext.Text(manager); {
-		case !known[m]:
-			newest, name = t, m
-		case t > newest:
-			newest, name = t, ""
-		}
-		return true
-	})
-	return strings.Clone(name)
 }

@@ -146,7 +146,7 @@ func (m *Model) metadata(s *State, c *Change) {
 		return
 	}
 	if c.Created || c.Before == "" {
-		s.Heartbeat = s.Heartbeat || heartbeatObject(s.key, c.After)
+		s.Heartbeat = s.Heartbeat || heartbeatObject(s.Key(), c.After)
 	}
 	if s.Deleting != 0 || s.Heartbeat {
 		return

@@ -36,8 +36,8 @@ func TestMemory(t *testing.T) {
 	a.is(0)
 	b.is(1)
 	there, gone := &State{place: 300}, &State{place: 1}
-	there.Name, there.key = "there", Key{Name: "there"}
-	m.objects[there.key] = there
+	there.Name = "there"
+	m.objects[there.Key()] = there
 	*a.open(there), *b.open(there), *b.open(gone) = 1, 2, 3
 	if *b.open(there)++; *b.of(there) != 3 {
 		t.Error("what is kept is made anew")

@@ -199,7 +199,7 @@ func (d *Starvation) busy(m *Model, w *worker, s *State, from, to, stack int64, 
 // answered looks for who held the worker while the object waited.
 func (d *Starvation) answered(w *worker, s *State, x waiting, at int64) {
 	wait := at - x.ts
-	resource := s.key.Group + "/" + s.key.Resource
+	resource := s.Key().Group + "/" + s.Key().Resource
 	usual := w.usual[resource]
 	if usual == nil {
 		usual = &reservoir{}
@@ -375,7 +375,7 @@ func (d *Starvation) unanswered(m *Model, w *worker) {
 	}
 	slices.SortFunc(objects, func(a, b *State) int { return a.compare(b.Object) })
 	for _, s := range objects {
-		if usual := w.usual[s.key.Group+"/"+s.key.Resource]; usual != nil { // it does answer for this kind
+		if usual := w.usual[s.Key().Group+"/"+s.Key().Resource]; usual != nil { // it does answer for this kind
 			x := w.waiting[s]
 			d.starve(w.process, h.object, "", h.from, end-h.from, h.calls, h.reads, h.stack, false).wait(s.Object, x, end-x.ts, x.ts+d.MinWait)
 		}

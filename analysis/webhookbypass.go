@@ -78,7 +78,7 @@ func (d *WebhookBypass) Change(_ *Model, c *Change) {
 			return // what it did before counts still
 		}
 		if c.Created || c.Touches("webhooks") {
-			d.hooks[s.key] = mutatingHooks(s.Object, c.After)
+			d.hooks[s.Key()] = mutatingHooks(s.Object, c.After)
 		}
 		return
 	}
