@@ -110,6 +110,7 @@ func (d *Differ) take(n int) {
 	d.leaves = d.leaves[:n]
 }
 
+// marked does that, at the path of key. The marks say at once in which value the next difference is.
 func (d *Differ) marked(f *trail, a *Top, x *boxed) bool {
 	for k := x.first; f.look() < x.end; k++ {
 		p := f.look()
@@ -187,7 +188,8 @@ func (x *boxed) managed(f *trail, v, e int) bool {
 	return true
 }
 
-// stamp goes past the manager or the time in which the texts differ next.
+// stamp goes past the manager or the time in which the texts differ next. The places of b are right up to there: it is the
+// last one before, unless that is a value that has been gone past.
 func (x *boxed) stamp(f *trail) bool {
 	here := f.look() + f.by - x.from
 	begun := 0

@@ -2,6 +2,7 @@ package jsontext
 
 import (
 	"math/rand/v2"
+	"reflect"
 	"strconv"
 	"strings"
 	"testing"
@@ -158,6 +159,13 @@ func TestFollowVersions(t *testing.T) {
 				t.Fatal(diff)
 			}
 		}
+	}
+}
+
+// There is a Top for each object that is known, and it is copied for each version.
+func TestTopIsSmall(t *testing.T) {
+	if size := reflect.TypeFor[Top]().Size(); size > 256 {
+		t.Errorf("%d bytes, want no more than four cache lines", size)
 	}
 }
 

@@ -5,7 +5,7 @@ import "math"
 // Top is an object's text with the places of its members at the top: apiVersion, kind, metadata, spec, status and what
 // else a kind has. Who asks it several things has the text looked through once. Of metadata and status, which are asked
 // for most, it keeps the places of their members too, and of managedFields those of each manager and time. There is one
-// for each object that is known, so it is small: 264 bytes.
+// for each object that is known, so it is small: 256 bytes.
 type Top struct {
 	s       string
 	spans   [maxTop]span
