@@ -3,7 +3,7 @@ package traces
 // column is one leaf of a table's Parquet schema and the place of its value in a row.
 //
 // The tables are spelled out by hand rather than read from the struct tags: the compiler checks
-// them, reading needs neither reflection nor unsafe, and a test holds them against the schema.
+// them, reading needs no reflection, and a test holds them against the schema.
 type column[T any] struct {
 	name string // path in the schema, with dots
 	// list says that a row has any number of values: the column belongs to a list of structs.

@@ -58,6 +58,10 @@
 // no objects reads about five times as many rows a second. Rows belong to the caller. They are made 16 at a time: copy a row
 // that you keep for long, or it keeps the others with their texts.
 //
+// Who reads all of a long trace and keeps little of it reads with [Range].Reuse: nothing is copied out of the pages, rows
+// and texts are valid only until [Reuse.Done], and reading costs a third less. Texts that few values repeat (a table's
+// groups, resources, processes, verbs, …) are one string in all rows of a read, with Reuse or without.
+//
 // # What holds
 //
 //   - A file that the manifest lists was complete and on disk before the manifest said so, and the

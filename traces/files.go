@@ -168,16 +168,25 @@ func bounds(rg parquet.RowGroup, name string) (first, last int64) {
 	return first, last
 }
 
-// read gives the rows of the group that sel wants, in the order of the file.
-func (g *group) read(sel *selection) (rows []Record, err error) {
+// read gives the rows of the group that sel wants, nil if it wants none.
+func (g *group) read(sel *selection, r *reading) (rows batch, err error) {
 	err = guard(func() (err error) {
-		rows, err = kinds[g.file.kind].decode(g.rg, sel)
+		rows, err = kinds[g.file.kind].decode(g.rg, sel, r)
 		return err
 	})
 	if err != nil {
 		return nil, &FormatError{Path: g.file.path, Detail: fmt.Sprintf("row group %d: %v", g.number, err), Hint: "the trace is damaged, or was written by something else"}
 	}
 	return rows, nil
+}
+
+// stored gives the rows of the group that sel wants, in the order of the file.
+func (g *group) stored(sel *selection) ([]Record, error) {
+	rows, err := g.read(sel, newReading(nil))
+	if rows == nil {
+		return nil, err
+	}
+	return rows.stored(), nil
 }
 
 // eachGroup opens a file for as long as f looks at its row groups.

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"container/heap"
 	"context"
-	"math"
 	"slices"
 )
 
@@ -19,17 +18,20 @@ type merge struct {
 	runs   runs     // decoded
 	users  map[*openFile]int
 	last   *run // the one that next() took from
+	*reading
 }
 
-// run is what is left of one row group, in the order of Seq.
+// run is one row group, in the order of Seq.
 type run struct {
 	g    *group
-	rows []Record
-	seq  int64 // of the first
+	rows batch
+	seqs []int64 // of rows
+	next int     // of them
+	seq  int64   // of the next
 }
 
 func newMerge(ctx context.Context, t *Trace, r *Range) *merge {
-	m := &merge{ctx: ctx, trace: t, sel: r.selection(), users: map[*openFile]int{}}
+	m := &merge{ctx: ctx, trace: t, sel: r.selection(), users: map[*openFile]int{}, reading: newReading(r.Reuse)}
 	for _, f := range t.manifest.Files {
 		wanted := kindOf(f.Table) >= 0 && (r.Tables == nil || containsTable(r.Tables, f.Table))
 		if wanted && f.Rows > 0 && f.FirstSeq <= m.sel.toSeq && f.LastSeq >= m.sel.fromSeq && f.FirstTS <= m.sel.toTS && f.LastTS >= m.sel.fromTS {
@@ -46,11 +48,12 @@ func (m *merge) next() (Record, error) {
 		return nil, err
 	}
 	if m.last != nil {
-		if len(m.last.rows) > 0 {
-			m.last.seq = m.last.rows[0].Header().Seq
+		if m.last.next < len(m.last.seqs) {
+			m.last.seq = m.last.seqs[m.last.next]
 			m.runs.sink()
 		} else {
 			heap.Pop(&m.runs)
+			m.over(m.last.g.file.kind, m.last.rows)
 			m.release(m.last.g.file)
 		}
 		m.last = nil
@@ -62,9 +65,8 @@ func (m *merge) next() (Record, error) {
 		return nil, nil
 	}
 	r := m.runs[0]
-	rec := r.rows[0]
-	r.rows[0] = nil // the caller's now: a long group must not keep what was read
-	r.rows = r.rows[1:]
+	rec := r.rows.take(r.next)
+	r.next++
 	m.last = r
 	return rec, nil
 }
@@ -114,67 +116,18 @@ func (m *merge) openFile(f File) error {
 }
 
 func (m *merge) decode(g *group) error {
-	rows, err := g.read(m.sel)
+	m.reclaim()
+	rows, err := g.read(m.sel, m.reading)
 	if err != nil {
 		return err
 	}
-	if len(rows) == 0 {
+	if rows == nil {
 		m.release(g.file)
 		return nil
 	}
-	inOrder(rows)
-	heap.Push(&m.runs, &run{g: g, rows: rows, seq: rows[0].Header().Seq})
+	seqs := rows.seqs()
+	heap.Push(&m.runs, &run{g: g, rows: rows, seqs: seqs, seq: seqs[0]})
 	return nil
-}
-
-// inOrder sorts rows by seq, those of one seq as they come.
-func inOrder(rows []Record) {
-	sorted := true
-	first, last := int64(math.MaxInt64), int64(math.MinInt64)
-	for _, r := range rows {
-		seq := r.Header().Seq
-		sorted = sorted && seq >= last
-		first, last = min(first, seq), max(last, seq)
-	}
-	if sorted || spread(rows, first, last) {
-		return
-	}
-	type place struct {
-		seq int64
-		row Record
-	}
-	places := make([]place, len(rows))
-	for i, r := range rows {
-		places[i] = place{r.Header().Seq, r} // looked up once: a comparison then follows no pointer
-	}
-	slices.SortStableFunc(places, func(a, b place) int { return cmp.Compare(a.seq, b.seq) })
-	for i, p := range places {
-		rows[i] = p.row
-	}
-}
-
-// spread sorts rows whose seqs lie near each other, as a writer's do, by putting each in its place; false where they
-// don't, or where two have one seq.
-func spread(rows []Record, first, last int64) bool {
-	if last-first < 0 || last-first >= 8*int64(len(rows)) {
-		return false
-	}
-	places := make([]Record, last-first+1)
-	for _, r := range rows {
-		p := &places[r.Header().Seq-first]
-		if *p != nil {
-			return false
-		}
-		*p = r
-	}
-	n := 0
-	for _, r := range places {
-		if r != nil {
-			rows[n] = r
-			n++
-		}
-	}
-	return true
 }
 
 // release lets go of a file for one of its groups.

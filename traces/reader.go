@@ -64,6 +64,7 @@ type Range struct {
 	FromTS, ToTS   int64    // nanoseconds, inclusive; ToTS 0 means to the end
 	Columns        []string // nil means all; others are left zero. seq and ts always come
 	Omit           []string // of those, columns of any table that are left zero all the same
+	Reuse          *Reuse   // nil: rows and their texts are the caller's for good; else until Reuse.Done, see there
 }
 
 func (r *Range) selection() *selection {
@@ -81,7 +82,7 @@ func (r *Range) selection() *selection {
 }
 
 // Records yields the rows of all tables in the order of Seq. Memory is bounded by one row group a file
-// that overlaps. An error is yielded once, with a nil record, and is the end.
+// that overlaps, and with Reuse by some more that wait for Done. An error is yielded once, with a nil record, and is the end.
 func (t *Trace) Records(ctx context.Context, r Range) iter.Seq2[Record, error] {
 	return func(yield func(Record, error) bool) {
 		for _, table := range r.Tables {

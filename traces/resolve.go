@@ -98,7 +98,7 @@ func (b *bodyIndex) make(ctx context.Context, t *Trace) error {
 			continue
 		}
 		err := t.eachGroup(ctx, f, sel, func(g *group) error {
-			rows, err := g.read(sel)
+			rows, err := g.stored(sel)
 			if err != nil {
 				return err
 			}
@@ -127,7 +127,7 @@ func (b *bodyIndex) load(ctx context.Context, t *Trace, i *indexedGroup) error {
 		if g.number != i.number {
 			return nil
 		}
-		rows, err := g.read(sel)
+		rows, err := g.stored(sel)
 		if err != nil {
 			return err
 		}

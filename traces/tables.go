@@ -24,7 +24,7 @@ type kind interface {
 	inOrder(a, b Record) bool
 	schema() *parquet.Schema
 	encoder(*fileWriter, *zstd.Codec) encoder
-	decode(parquet.RowGroup, *selection) ([]Record, error)
+	decode(parquet.RowGroup, *selection, *reading) (batch, error)
 	// names are the columns and their types, for the journal, to which pack appends a row.
 	names() []journalColumn
 	pack([]byte, Record) []byte

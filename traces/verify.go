@@ -95,7 +95,7 @@ func (v *verifier) file(ctx context.Context, f File) (ok bool, err error) {
 		if g.number == 0 {
 			v.columns(g)
 		}
-		rows, err := g.read((&Range{}).selection())
+		rows, err := g.stored((&Range{}).selection())
 		if err != nil {
 			return err
 		}
