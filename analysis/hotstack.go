@@ -52,8 +52,8 @@ type burner struct {
 	pid    int32
 	second int64 // since the epoch
 	spots  map[string]*hotSpot
-	// weight of this second, by place and by thread
-	now     map[string]int64
+	stacks map[int64]*hotSpot // the same by stack
+	// threads are the weights of this second.
 	threads map[int32]int64
 }
 
@@ -64,6 +64,7 @@ type hotSpot struct {
 	from, last int64 // the second in which it became hot, and the last in which it was
 	hot, cold  int64 // seconds since then
 	weight     int64
+	now        int64           // weight of this second
 	passes     map[int64]int64 // weight by reconcile_id; bounded
 	longest    *hotSpot        // a copy of its longest run
 	places     places
@@ -77,7 +78,7 @@ func (d *HotStack) Sample(m *Model, s *traces.Sample) {
 		if len(d.pids) >= maxPIDs {
 			return
 		}
-		b = &burner{pid: s.PID, spots: map[string]*hotSpot{}, now: map[string]int64{}, threads: map[int32]int64{}}
+		b = &burner{pid: s.PID, spots: map[string]*hotSpot{}, stacks: map[int64]*hotSpot{}, threads: map[int32]int64{}}
 		d.pids[s.PID] = b
 	}
 	if second := s.TS / 1e9; second > b.second {
@@ -87,17 +88,17 @@ func (d *HotStack) Sample(m *Model, s *traces.Sample) {
 	if b.threads[s.TID] += weight; b.threads[s.TID] > d.hz {
 		d.hz = b.threads[s.TID]
 	}
-	place := d.place(m, s.StackID)
-	spot := b.spots[place]
+	spot := b.stacks[s.StackID]
 	if spot == nil {
-		if len(b.spots) >= maxPlaces {
+		if spot = b.spot(d.place(m, s.StackID)); spot == nil {
 			return
 		}
-		spot = &hotSpot{place: place}
-		b.spots[place] = spot
+		if len(m.Stack(s.StackID)) > 0 { // else the stack may yet come, with another place
+			b.stacks[s.StackID] = spot
+		}
 	}
 	spot.stack, spot.lastSeq = cmp.Or(s.StackID, spot.stack), s.Seq
-	if b.now[place] += weight; s.ReconcileID != 0 {
+	if spot.now += weight; s.ReconcileID != 0 {
 		if spot.passes == nil {
 			spot.passes = map[int64]int64{}
 		}
@@ -107,11 +108,22 @@ func (d *HotStack) Sample(m *Model, s *traces.Sample) {
 	}
 }
 
+// spot is the one of that place, nil where it is one too many.
+func (b *burner) spot(place string) *hotSpot {
+	spot := b.spots[place]
+	if spot == nil && len(b.spots) < maxPlaces {
+		spot = &hotSpot{place: place}
+		b.spots[place] = spot
+	}
+	return spot
+}
+
 // turn judges the second that is over.
 func (d *HotStack) turn(b *burner, second int64) {
 	need := int64(d.MinShare * float64(max(d.Hz, d.hz)))
-	for place, spot := range b.spots {
-		w := b.now[place]
+	for _, spot := range b.spots {
+		w := spot.now
+		spot.now = 0
 		gap := second - b.second - 1 // seconds in which nothing ran at all
 		switch {
 		case w >= need:
@@ -135,8 +147,12 @@ func (d *HotStack) turn(b *burner, second int64) {
 			delete(b.spots, place)
 		}
 	}
+	for stack, spot := range b.stacks {
+		if b.spots[spot.place] != spot {
+			delete(b.stacks, stack)
+		}
+	}
 	b.second = second
-	clear(b.now)
 	clear(b.threads)
 }
 

@@ -19,6 +19,9 @@ type life struct {
 	dark    int64 // when the last one ended, 0 while one is open
 	darkSeq int64
 	back    []restart
+
+	last   kindOf // that an event came of
+	stream string // that it came by, which is open; "" for none
 }
 
 // restart is one end and new beginning.
@@ -45,8 +48,12 @@ func (r *restarts) event(e *Event) {
 	}
 	l, w := r.at(e.Process), e.Row
 	k := kindOf{w.Group, w.Resource}
+	if l.stream != "" && l.stream == w.Stream && l.last == k {
+		return // they come in rows
+	}
 	old, known := l.streams[k]
 	if old == w.Stream && known {
+		l.last, l.stream = kindOf{strings.Clone(w.Group), strings.Clone(w.Resource)}, old
 		return
 	}
 	if !known {
@@ -56,7 +63,7 @@ func (r *restarts) event(e *Event) {
 		l.open++
 	}
 	l.streams[k] = strings.Clone(w.Stream)
-	l.dark = 0
+	l.last, l.stream, l.dark = k, l.streams[k], 0
 }
 
 func (r *restarts) request(p *Process, q *traces.Request) {
@@ -68,7 +75,7 @@ func (r *restarts) request(p *Process, q *traces.Request) {
 	case q.Verb == "watch":
 		k := kindOf{q.Group, q.Resource}
 		if s := l.streams[k]; s != "" && (q.Stream == "" || q.Stream == s) {
-			l.streams[k] = ""
+			l.streams[k], l.stream = "", ""
 			if l.open--; l.open == 0 {
 				l.dark, l.darkSeq = q.TS, q.Seq
 			}
