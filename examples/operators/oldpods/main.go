@@ -2,7 +2,8 @@
 // its environment.
 //
 // Its fault: when the settings change it writes the ConfigMap and leaves the Pod as it is, and a container reads its
-// environment once, when it starts. With --fixed the Pod carries a hash of its settings, and one with another hash is made anew.
+// environment once, when it starts. With --fixed the Pod carries a hash of its settings, and one with another hash is made
+// anew, if the API server, and not the cache alone, says that the App wants it.
 package main
 
 import (
