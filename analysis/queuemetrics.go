@@ -32,10 +32,16 @@ type workersOf struct {
 
 // workers are those of one controller. What a gauge says holds until it says something else.
 type workers struct {
-	depth             map[string]float64 // keys that wait, by priority
-	active, most      float64            // busy ones, and MaxConcurrentReconciles; 0 where nothing says it
-	waiting, busy     int64              // scrapes that saw keys wait, and of these those in which all workers were busy
-	taken, soon, wait rises              // keys that left the queue, those of them within QueueWait.MinWait, seconds in all
+	depth               []depth // of the queue
+	active, most        float64 // busy ones, and MaxConcurrentReconciles; 0 where nothing says it
+	waiting, busy       int64   // scrapes that saw keys wait, and of these those in which all workers were busy
+	taken, soon, waited rises   // keys that left the queue, those of them within QueueWait.MinWait, seconds in all
+}
+
+// depth is how many keys of one priority wait.
+type depth struct {
+	priority string
+	keys     float64
 }
 
 // rises is how far a counter went from its first value on, over restarts.
@@ -80,10 +86,7 @@ func (d *QueueWait) Metric(_ *Model, r *traces.Metric) {
 	late := d.measured.scrapes[endpoint] > 0
 	switch r.Name {
 	case "workqueue_depth":
-		p := labelOf(r, "priority")
-		if _, known := w.depth[p]; known || len(w.depth) < maxPriorities {
-			w.depth[strings.Clone(p)] = r.Value
-		}
+		w.deep(labelOf(r, "priority"), r.Value)
 	case "controller_runtime_active_workers":
 		w.active = r.Value
 	case "controller_runtime_max_concurrent_reconciles":
@@ -96,7 +99,7 @@ func (d *QueueWait) Metric(_ *Model, r *traces.Metric) {
 	case "workqueue_queue_duration_seconds_count":
 		w.taken.add(r.Value, late)
 	case "workqueue_queue_duration_seconds_sum":
-		w.wait.add(r.Value, late)
+		w.waited.add(r.Value, late)
 	}
 }
 
@@ -118,7 +121,7 @@ func (d *QueueWait) workersFor(r *traces.Metric, endpoint string) *workers {
 	k := workersOf{passKind{r.Process, controller}, endpoint}
 	w := d.measured.workers[k]
 	if w == nil && len(d.measured.workers) < maxQueues {
-		w = &workers{depth: map[string]float64{}}
+		w = &workers{}
 		d.measured.workers[workersOf{passKind{strings.Clone(r.Process), strings.Clone(controller)}, strings.Clone(endpoint)}] = w
 	}
 	return w
@@ -131,7 +134,7 @@ func (d *QueueWait) scraped(up *traces.Metric, endpoint string) {
 	}
 	d.measured.scrapes[strings.Clone(endpoint)]++
 	for k, w := range d.measured.workers {
-		if k.process != up.Process || k.endpoint != endpoint || w.queued() == 0 {
+		if k.process != up.Process || k.endpoint != endpoint || !w.wait() {
 			continue
 		}
 		w.waiting++
@@ -141,14 +144,22 @@ func (d *QueueWait) scraped(up *traces.Metric, endpoint string) {
 	}
 }
 
-// queued is how many keys wait.
-func (w *workers) queued() (n float64) {
-	for _, depth := range w.depth {
-		if depth > 0 { // and not NaN
-			n += depth
+// deep is how many keys of a priority wait.
+func (w *workers) deep(priority string, keys float64) {
+	for i := range w.depth {
+		if w.depth[i].priority == priority {
+			w.depth[i].keys = keys
+			return
 		}
 	}
-	return n
+	if len(w.depth) < maxPriorities {
+		w.depth = append(w.depth, depth{strings.Clone(priority), keys})
+	}
+}
+
+// wait is whether keys do.
+func (w *workers) wait() bool {
+	return slices.ContainsFunc(w.depth, func(d depth) bool { return d.keys > 0 })
 }
 
 // late is how many keys waited for longer than MinWait, of how many.
@@ -202,7 +213,7 @@ func (d *measured) notes(q *QueueWait, seen map[passKind]bool) (notes []Note) {
 		}
 		notes = append(notes, Note{Process: k.process, Count: late, What: fmt.Sprintf(
 			"%d of %d keys of %s in %s waited more than %s in the queue, %s on average: %s",
-			late, of, k.controller, k.process, seconds(q.MinWait), seconds(int64(w.wait.sum/float64(of)*1e9)), w.cause())})
+			late, of, k.controller, k.process, seconds(q.MinWait), seconds(int64(w.waited.sum/float64(of)*1e9)), w.cause())})
 	}
 	return notes
 }

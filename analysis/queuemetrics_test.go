@@ -1,6 +1,7 @@
 package analysis
 
 import (
+	"math"
 	"strconv"
 	"testing"
 	"time"
@@ -98,4 +99,22 @@ func TestQueueThatWaitsForItsWorker(t *testing.T) {
 		c.scraped("10.0.0.1:8080", queueScrape{4, 1, 1, float64(4 * i), float64(i), float64(20 * i)})
 	}
 	c.analyze(NewQueueWait()).noted(t, "30 of 40 reconciles of site in op waited 1.0 s and more", "the one worker was busy at each of the 10 scrapes that saw keys wait")
+}
+
+// Values that no queue has are no queue that waits, and end no analysis.
+func TestOddQueueMetrics(t *testing.T) {
+	odd := []float64{math.NaN(), math.Inf(1), math.Inf(-1), -1, 1e300, 0}
+	for i := range odd {
+		c := newCluster(t, "op")
+		at := func(n int) float64 { return odd[(i+n)%len(odd)] }
+		for n := range 12 {
+			c.scraped("", queueScrape{at(n), at(2 * n), at(3 * n), at(n + 1), at(n + 2), at(n + 3)})
+		}
+		for n := range 10 * maxPriorities {
+			c.metric("workqueue_depth", 1, traces.Label{Name: "name", Value: "site"}, traces.Label{Name: "priority", Value: strconv.Itoa(n)})
+			c.metric("controller_runtime_active_workers", 1, traces.Label{Name: "controller", Value: strconv.Itoa(n)})
+			c.metric("up", 1, traces.Label{Name: "instance", Value: strconv.Itoa(n)})
+		}
+		c.analyze(NewQueueWait()).silent(t)
+	}
 }
