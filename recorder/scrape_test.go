@@ -211,9 +211,12 @@ func TestScrapeOfAnEndpointThatFails(t *testing.T) {
 	awaitMetric(r, "up{} 0 gauge")
 	fails.Store(false)
 	awaitMetric(r, "up{} 1 gauge")
+	fails.Store(true) // to the end
+	second := awaitMetric(r, "up{} 0 gauge")
 	trace := r.end()
 	losses := trace.Manifest().Losses
-	if len(losses) != 1 || losses[0].From.UnixNano() != first.TS || !losses[0].To.After(losses[0].From) || !strings.Contains(losses[0].Reason, "failed: it answers 503 Service Unavailable") {
+	if len(losses) != 2 || losses[0].From.UnixNano() != first.TS || !losses[0].To.After(losses[0].From) || losses[1].From.UnixNano() != second.TS ||
+		!strings.Contains(losses[0].Reason, "failed: it answers 503 Service Unavailable") {
 		t.Errorf("%+v", losses)
 	}
 	if n := slices.IndexFunc(rows[traces.Metric](t, trace), func(m *traces.Metric) bool { return math.IsNaN(m.Value) }); n >= 0 {
