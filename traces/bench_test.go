@@ -217,11 +217,14 @@ func benchRead(b *testing.B, r Range) {
 	for b.Loop() {
 		rows := 0
 		start, spent := time.Now(), cpu(b)
-		for _, err := range tr.Records(context.Background(), r) {
+		for rec, err := range tr.Records(context.Background(), r) {
 			if err != nil {
 				b.Fatal(err)
 			}
 			rows++
+			if r.Reuse != nil {
+				r.Reuse.Done(rec.Header().Seq)
+			}
 		}
 		rates(b, rows, "rows", start, spent)
 		b.ReportMetric(float64(rows), "rows")
@@ -229,6 +232,9 @@ func benchRead(b *testing.B, r Range) {
 }
 
 func BenchmarkReadAll(b *testing.B) { benchRead(b, Range{}) }
+
+// BenchmarkReadReuse is the same for who keeps nothing.
+func BenchmarkReadReuse(b *testing.B) { benchRead(b, Range{Reuse: &Reuse{}}) }
 
 // BenchmarkReadColumns is what a detector that needs no objects reads.
 func BenchmarkReadColumns(b *testing.B) {

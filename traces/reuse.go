@@ -1,6 +1,7 @@
 package traces
 
 import (
+	"math"
 	"slices"
 	"sync/atomic"
 
@@ -19,8 +20,8 @@ import (
 // A row, its lists and each text of it are valid until Done was called with its Seq or a higher one. From then on they may
 // change at any time, and a text that was kept is wrong without a word: clone (strings.Clone) before Done what must stay.
 // Without a call of Done everything stays valid and nothing is used again; Done at every few hundred rows will do, and a
-// read that is more than a few row groups ahead of Done leaves the oldest to the garbage collector. The two rows of one
-// object version that lie side by side in a file share their Object, so that it is found equal without a look at it.
+// read that is more than a few row groups ahead of Done leaves the oldest to the garbage collector. A Reuse is for one read
+// at a time.
 type Reuse struct {
 	// Overwrite is for tests of who reads: rows that are used up become zero, and their texts as many bytes of 0xff, but
 	// for those that are one string for all rows. What reads them all the same then shows.
@@ -29,7 +30,8 @@ type Reuse struct {
 	done atomic.Int64
 }
 
-// Done says that rows with that Seq or a lower one are used up. It may be called by another goroutine than reads.
+// Done says that rows with that Seq or a lower one are used up; a read begins with none. It may be called by another
+// goroutine than the one that reads.
 func (u *Reuse) Done(seq int64) { u.done.Store(seq) }
 
 // Bounds of what a read keeps.
@@ -67,6 +69,9 @@ type used struct {
 }
 
 func newReading(reuse *Reuse) *reading {
+	if reuse != nil {
+		reuse.done.Store(math.MinInt64) // what was done in another read is nothing to this one
+	}
 	return &reading{reuse: reuse, spare: make([][]batch, len(kinds)), texts: map[string]string{}}
 }
 
