@@ -164,6 +164,7 @@ func (s *Server) assemble(stop <-chan struct{}) (*genericapiserver.GenericAPISer
 		return nil, err
 	}
 	prepared := s.builtin.PrepareRun()
+	s.builtin.Handler.GoRestfulContainer.Router(&rememberingRouter{}) // all routes are there now
 	s.definitions.installed()
 	return prepared.GenericAPIServer, nil
 }
