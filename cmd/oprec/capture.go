@@ -144,7 +144,7 @@ func recordingFlags(cmd *cobra.Command, o *recorder.Options, a *recorder.Access)
 // scrapeFlags say which metrics to record.
 func scrapeFlags(cmd *cobra.Command, o *recorder.Scrape) {
 	f := cmd.Flags()
-	f.StringSliceVar(&o.URLs, "scrape", nil, "metrics endpoint of the operator, such as http://127.0.0.1:8080/metrics, whose samples are recorded; repeatable")
+	f.StringArrayVar(&o.URLs, "scrape", nil, "metrics endpoint of the operator, such as http://127.0.0.1:8080/metrics, whose samples are recorded; repeatable")
 	f.DurationVar(&o.Interval, "scrape-interval", recorder.DefaultScrapeInterval, "how often it is scraped")
 	f.StringVar(&o.TokenFile, "scrape-token-file", "", "file with a bearer token for it")
 	f.BoolVar(&o.Insecure, "scrape-insecure", false, "take any certificate of it")

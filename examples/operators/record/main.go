@@ -7,6 +7,7 @@
 //
 // With --ebpf the operator is looked at from the kernel too (Linux on amd64, as root): a trace knows the line of each call.
 // Of a faulty twin, whose lines the tests look at, the main.go that they are of is kept beside it, in sources.
+// Of those that are Scraped, what their metrics endpoint says is recorded too.
 // Operators that only a recording shows (operators.Recorded) are not among all of them: name them.
 //
 // Run it in the root of a clone after `make build`: the traces name the operators by their path from there,
