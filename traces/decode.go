@@ -42,8 +42,8 @@ type batch interface {
 // together is how many rows are made at a time when they are the caller's: who keeps one of them keeps as many.
 const together = 16
 
-// batchOf is a batch of one table. Its rows lie in memory in the order in which they are taken, not in that of the file: who reads a trace
-// then goes through memory from one end to the other.
+// batchOf is a batch of one table. Its rows lie in memory in the order in which they are taken, not in that of the file:
+// who reads a trace then goes through memory from one end to the other.
 type batchOf[T any, P interface {
 	*T
 	Record
