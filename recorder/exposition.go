@@ -130,7 +130,15 @@ func printable(text string) string {
 }
 
 // parse is the samples of an answer, ordered by family, with the labels that Prometheus gives them.
-func (t *target) parse(body []byte) ([]sample, error) {
+//
+// The library's parser (expfmt of prometheus/common 0.70) panics on a line that begins with {} and has no name, which
+// must not end a recording.
+func (t *target) parse(body []byte) (all []sample, err error) {
+	defer func() {
+		if problem := recover(); problem != nil {
+			all, err = nil, fmt.Errorf("it answers with what ends the parser: %v", problem)
+		}
+	}()
 	parser := expfmt.NewTextParser(model.UTF8Validation)
 	families, err := parser.TextToMetricFamilies(bytes.NewReader(body))
 	if err != nil {
@@ -141,7 +149,6 @@ func (t *target) parse(body []byte) ([]sample, error) {
 		names = append(names, name)
 	}
 	slices.Sort(names)
-	var all []sample
 	for _, name := range names {
 		f := families[name]
 		vector, err := expfmt.ExtractSamples(&expfmt.DecodeOptions{}, f)
