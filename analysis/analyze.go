@@ -31,6 +31,9 @@ type Options struct {
 	Seed uint64
 	// BodyBytes bounds the text of objects' last versions that is kept to compare the next with; 0 means 128 MiB.
 	BodyBytes int
+
+	// done is told up to which row nothing is used any more.
+	done func(seq int64)
 }
 
 // Looked says what an analysis looked at.
@@ -70,7 +73,9 @@ func Analyze(ctx context.Context, t *traces.Trace, o Options) (*Result, error) {
 	if o.Seed == 0 {
 		o.Seed, _ = strconv.ParseUint(t.SHA256()[:16], 16, 64)
 	}
-	records := t.Records(ctx, traces.Range{Tables: listen(o.Detectors).tables(), Omit: unread})
+	reuse := &traces.Reuse{Overwrite: overwrite}
+	o.done = reuse.Done
+	records := t.Records(ctx, traces.Range{Tables: listen(o.Detectors).tables(), Omit: unread, Reuse: reuse})
 	r, err := Records(ctx, ahead(ctx, records), t.Manifest(), t.Dir(), o)
 	if err == nil {
 		err = r.explain(ctx, t)
@@ -80,6 +85,9 @@ func Analyze(ctx context.Context, t *traces.Trace, o Options) (*Result, error) {
 	}
 	return r, err
 }
+
+// overwrite is set in tests: what is read of a row that is used up is then wrong.
+var overwrite bool
 
 // Records is Analyze over records from anywhere, in the order of seq. The manifest may be nil. The trace's
 // name is only for commands that the findings print.
@@ -117,6 +125,9 @@ func Records(ctx context.Context, records iter.Seq2[traces.Record, error], manif
 			}
 		}
 		m.observe(record, &r.Looked)
+		if o.done != nil && (r.Looked.Records&0xff == 0 || overwrite) {
+			o.done(m.used(record.Header().Seq))
+		}
 	}
 	m.finish()
 	r.conclude(m, detectors, name, o)

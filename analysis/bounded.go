@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unsafe"
 
 	"github.com/opreplay/opreplay/analysis/internal/jsontext"
 )
@@ -68,13 +69,20 @@ type lruLinks struct {
 	state      *State
 }
 
+// keep copies the text of the object's new version, over that of the one before.
 func (b *bodies) keep(s *State, top *jsontext.Top) {
-	b.drop(s)
+	b.unlink(s)
+	if overwrite {
+		s.free()
+	}
 	body := top.Text()
 	if body == "" {
+		s.Body, s.top = "", jsontext.Top{}
 		return
 	}
-	s.Body, s.top = body, *top // the reader gives each text its own memory, so that keeping one keeps no other
+	s.text = append(s.text[:0], body...)
+	s.Body, s.top = unsafe.String(unsafe.SliceData(s.text), len(s.text)), *top
+	s.top.Move(s.Body)
 	b.size += len(body)
 	if b.root.next == nil {
 		b.root.next, b.root.prev = &b.root, &b.root
@@ -88,7 +96,8 @@ func (b *bodies) keep(s *State, top *jsontext.Top) {
 	}
 }
 
-func (b *bodies) drop(s *State) {
+// unlink takes the object out of those whose texts are counted.
+func (b *bodies) unlink(s *State) {
 	l := &s.lru
 	if l.next == nil {
 		return
@@ -96,7 +105,22 @@ func (b *bodies) drop(s *State) {
 	l.prev.next, l.next.prev = l.next, l.prev
 	l.prev, l.next = nil, nil
 	b.size -= len(s.Body)
+}
+
+func (b *bodies) drop(s *State) {
+	b.unlink(s)
+	s.free()
 	s.Body, s.top = "", jsontext.Top{}
+}
+
+// free gives up the memory of the object's text.
+func (s *State) free() {
+	if overwrite {
+		for i := range s.text {
+			s.text[i] = 0xff
+		}
+	}
+	s.text = nil
 }
 
 // places collects evidence within a bound: the first few and the last few, and how many there were over time.

@@ -149,7 +149,8 @@ type Call struct {
 	Empty              bool
 	Stack, ReconcileID int64
 
-	wake wake // for SelfLoop
+	linked bool // with a version, which has yet to settle or has
+	wake   wake // for SelfLoop
 }
 
 // written is an Author in a form to remember.

@@ -357,7 +357,7 @@ func (m *Model) watch(w *traces.WatchEvent) {
 	}
 	v.gen = max(v.gen, w.Generation)
 	if v.manager == "" && w.Writer != "" && !strings.HasPrefix(w.Writer, "seq:") {
-		v.manager = w.Writer
+		v.manager = m.shared(w.Writer)
 	}
 	v.deleted = v.deleted || deleted
 }
@@ -399,6 +399,9 @@ func (m *Model) request(r *traces.Request) {
 		d.Call(m, c)
 	}
 	c.Row = nil
+	if !c.linked {
+		c.Body = ""
+	}
 }
 
 // call makes a Call of a row; nil for rows that are about no object.
@@ -439,7 +442,7 @@ func (m *Model) write(c *Call, r *traces.Request) {
 		c.Empty = c.Verb != "delete" && c.Verb != "create" && !c.State.settledLate(c)
 		return
 	}
-	v.call = c
+	v.call, c.linked = c, true
 	v.gen = max(v.gen, c.Generation)
 	m.body(c.State, r, v)
 }

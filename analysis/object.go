@@ -23,7 +23,8 @@ type State struct {
 	pending []*version // by RV
 	told    perProcess[deliveries]
 
-	// RV and Generation are those of the newest settled version, Body its text, "" when unknown.
+	// RV and Generation are those of the newest settled version, Body its text, "" when unknown. It is valid until the
+	// next version settles.
 	RV, Generation int64
 	Body           string
 	// Deleting is when the object was first seen with a deletionTimestamp; 0 otherwise.
@@ -33,6 +34,7 @@ type State struct {
 
 	authors rings[written]
 	lru     lruLinks
+	text    []byte       // the memory of Body, which is used again for the next version
 	top     jsontext.Top // of Body
 
 	// GoneAt is when its deletion was seen, or that another of its name has taken its place.

@@ -3,6 +3,7 @@ package analysis
 import (
 	"cmp"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/opreplay/opreplay/analysis/stats"
@@ -73,7 +74,7 @@ func (p *profile) Call(_ *Model, c *Call) {
 			return
 		}
 		x = &callProfile{}
-		p.calls[k] = x
+		p.calls[callKind{k.process, k.verb, strings.Clone(k.group), strings.Clone(k.resource), k.subresource}] = x
 	}
 	x.n++
 	x.times.add(c.TS)
@@ -98,7 +99,7 @@ func (p *profile) Pass(_ *Model, x *Pass) {
 			return
 		}
 		of = &passProfile{}
-		p.passes[k] = of
+		p.passes[passKind{strings.Clone(k.process), strings.Clone(k.controller)}] = of
 	}
 	of.n++
 	of.times.add(x.Row.TS)
@@ -117,7 +118,7 @@ func (p *profile) Log(_ *Model, l *traces.Log) {
 		if len(p.errors) >= maxProcesses {
 			return
 		}
-		p.errors[l.Process] = &bins{}
+		p.errors[strings.Clone(l.Process)] = &bins{}
 	}
 	p.errors[l.Process].add(l.TS)
 }

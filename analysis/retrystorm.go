@@ -84,18 +84,19 @@ func (n namesakes) all(yield func(*retries) bool) {
 
 // retries are the failures and passes of one key.
 type retries struct {
-	n        int64
-	spin     spin
-	process  string
-	about    said
-	first    int64
-	recent   rings[moment] // of the failures
-	foreign  rings[moment] // since the first: versions of the object, or of what it owns, by others
-	own      rings[moment] // by the process itself
-	message  string        // of the last failure
-	pass     string        // its reconcileID
-	fromLogs bool
-	places   places
+	n          int64
+	process    string
+	controller string // as in about: what each version asks for lies together
+	spin       spin
+	about      said
+	first      int64
+	recent     rings[moment] // of the failures
+	foreign    rings[moment] // since the first: versions of the object, or of what it owns, by others
+	own        rings[moment] // by the process itself
+	message    string        // of the last failure
+	pass       string        // its reconcileID
+	fromLogs   bool
+	places     places
 }
 
 type moment struct{ seq, ts int64 }
@@ -111,7 +112,8 @@ func (d *RetryStorm) of(m *Model, process string, s *said) *retries {
 			controller: strings.Clone(s.controller), group: strings.Clone(s.group), kind: strings.Clone(s.kind),
 			namespace: strings.Clone(s.namespace), name: strings.Clone(s.name),
 		}}
-		d.keys[retryKey{r.process, r.about.controller, r.about.namespace, r.about.name}] = r
+		r.controller = r.about.controller
+		d.keys[retryKey{r.process, r.controller, r.about.namespace, r.about.name}] = r
 		d.name(m, r)
 	}
 	return r
@@ -190,7 +192,7 @@ func (d *RetryStorm) known(x *Pass) *retries {
 		return nil
 	}
 	for r := range d.about(s).all {
-		if r.process == x.Row.Process && r.about.controller == x.Row.Controller {
+		if r.process == x.Row.Process && r.controller == x.Row.Controller {
 			return r
 		}
 	}

@@ -53,11 +53,14 @@ func BenchmarkTrace(b *testing.B) {
 	dir := write(b, filepath.Join(keep, fmt.Sprintf("synth-%d.optrace", rows)), rows)
 	for name, run := range map[string]func(*traces.Trace) int64{
 		"read": func(t *traces.Trace) (n int64) {
-			for _, err := range t.Records(context.Background(), traces.Range{Tables: listen(All()).tables(), Omit: unread}) {
+			reuse := &traces.Reuse{}
+			for r, err := range t.Records(context.Background(), traces.Range{Tables: listen(All()).tables(), Omit: unread, Reuse: reuse}) {
 				if err != nil {
 					b.Fatal(err)
 				}
-				n++
+				if n++; n&0xff == 0 {
+					reuse.Done(r.Header().Seq - 1)
+				}
 			}
 			return n
 		},

@@ -40,6 +40,15 @@ func (m *Model) tick(h *traces.Head) {
 	}
 }
 
+// used is up to which row nothing is used any more, after the row of that seq: what waits has texts of the row that
+// showed it first, and of later ones.
+func (m *Model) used(seq int64) int64 {
+	if m.pending.len() > 0 {
+		return min(seq, m.pending.front().seq) - 1
+	}
+	return seq - 1
+}
+
 // finish settles all that waits.
 func (m *Model) finish() {
 	for m.pending.len() > 0 {

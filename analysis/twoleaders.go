@@ -177,7 +177,7 @@ func (d *TwoLeaders) Call(_ *Model, c *Call) {
 		}
 		for _, f := range l.former {
 			if f.successor == p && len(f.theirs) < 64 {
-				f.theirs[resourceName(kind.group, kind.resource)]++
+				f.theirs[strings.Clone(resourceName(kind.group, kind.resource))]++
 			}
 		}
 	}
@@ -186,7 +186,7 @@ func (d *TwoLeaders) Call(_ *Model, c *Call) {
 func (f *former) note(c *Call, resource string) {
 	f.writes++
 	if f.writes == 1 {
-		f.first, f.row, f.kind, f.resource = c.TS, c.Seq, c.kind(), resource
+		f.first, f.row, f.kind, f.resource = c.TS, c.Seq, c.kind(), strings.Clone(resource)
 	}
 	f.last, f.stack, f.manager = c.TS, cmp.Or(f.stack, c.Stack), c.Manager
 	o := Object{Group: c.Row.Group, Version: c.Row.Version, Resource: c.Row.Resource, Namespace: c.Row.Namespace, Name: c.Row.Name}

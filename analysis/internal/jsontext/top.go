@@ -250,6 +250,9 @@ func (t *Top) rebox() {
 	}
 }
 
+// Move is that the text lies elsewhere in memory now.
+func (t *Top) Move(text string) { t.s = text }
+
 // Text is the whole object.
 func (t *Top) Text() string { return t.s }
 
