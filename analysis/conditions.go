@@ -55,6 +55,9 @@ type badConditions struct {
 	places      places
 }
 
+// FieldConditions is the Field of ObservedGeneration's findings about conditions.
+const FieldConditions = "status.conditions[*]"
+
 // The classes.
 const (
 	contradicting = "contradicting"
@@ -222,7 +225,7 @@ func (d *ObservedGeneration) untrustworthy(m *Model) []Finding {
 func (g *badConditions) finding(d *ObservedGeneration) Finding {
 	a := g.author
 	f := Finding{
-		Severity: Warning, Certainty: Likely, Field: "status.conditions[*]", Manager: a.Manager, Row: a.seq(), told: g.told,
+		Severity: Warning, Certainty: Likely, Field: FieldConditions, Manager: a.Manager, Row: a.seq(), told: g.told,
 		First: at(g.first), Last: at(g.last), Evidence: g.places.evidence(),
 		Effect: countOf(len(g.objects), "objects with conditions that can't be trusted", float64(len(g.objects))),
 	}

@@ -55,3 +55,20 @@ func TestWaitedForThePlan(t *testing.T) {
 		}
 	}
 }
+
+// What an older version makes an operator say for a while is no alarm: what it says of an object for good is one.
+func TestPassingFindings(t *testing.T) {
+	for _, c := range []struct {
+		detector, field string
+		want            bool
+	}{
+		{"conflict-storm", "", true},
+		{"observed-generation", analysis.FieldConditions, true},
+		{"observed-generation", "status.observedGeneration", false},
+		{"lost-status", analysis.FieldConditions, false},
+	} {
+		if got := passes(&analysis.Finding{Detector: c.detector, Field: c.field}); got != c.want {
+			t.Errorf("%s of %q: %v", c.detector, c.field, got)
+		}
+	}
+}
