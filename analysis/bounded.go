@@ -1,6 +1,7 @@
 package analysis
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -59,68 +60,59 @@ func (r *rings[T]) newest(i int) *T { return &r.items[(r.n-1-i)%ring] }
 // bodies keeps the text of objects' last versions within a limit, those that changed last: the next version
 // of an object whose text was given up can't be compared.
 type bodies struct {
-	limit, size int
-	root        lruLinks // root.next is the newest
-	given       int64    // how many were given up
-}
-
-type lruLinks struct {
-	prev, next *lruLinks
-	state      *State
+	limit, size int   // bytes
+	given       int64 // how many were given up
 }
 
 // keep copies the text of the object's new version, over that of the one before.
 func (b *bodies) keep(s *State, top *jsontext.Top) {
-	b.unlink(s)
-	if overwrite {
-		s.free()
-	}
 	body := top.Text()
 	if body == "" {
-		s.Body, s.top = "", jsontext.Top{}
+		b.drop(s)
 		return
 	}
+	if overwrite {
+		b.drop(s)
+	}
+	b.size -= cap(s.text)
 	s.text = append(s.text[:0], body...)
+	b.size += cap(s.text)
 	s.Body, s.top = unsafe.String(unsafe.SliceData(s.text), len(s.text)), *top
 	s.top.Move(s.Body)
-	b.size += len(body)
-	if b.root.next == nil {
-		b.root.next, b.root.prev = &b.root, &b.root
-	}
-	l := &s.lru
-	l.state, l.prev, l.next = s, &b.root, b.root.next
-	l.prev.next, l.next.prev = l, l
-	for b.size > b.limit && b.root.prev != l {
-		b.drop(b.root.prev.state)
-		b.given++
-	}
 }
 
-// unlink takes the object out of those whose texts are counted.
-func (b *bodies) unlink(s *State) {
-	l := &s.lru
-	if l.next == nil {
-		return
-	}
-	l.prev.next, l.next.prev = l.next, l.prev
-	l.prev, l.next = nil, nil
-	b.size -= len(s.Body)
-}
-
+// drop gives up the object's text.
 func (b *bodies) drop(s *State) {
-	b.unlink(s)
-	s.free()
-	s.Body, s.top = "", jsontext.Top{}
-}
-
-// free gives up the memory of the object's text.
-func (s *State) free() {
+	b.size -= cap(s.text)
 	if overwrite {
 		for i := range s.text {
 			s.text[i] = 0xff
 		}
 	}
-	s.text = nil
+	s.text, s.Body, s.top = nil, "", jsontext.Top{}
+}
+
+// shrink gives up the texts of the objects that have not changed for longest, if there are too many: an eighth at a time,
+// so that it need not look through them for each version.
+func (b *bodies) shrink(m *Model) {
+	if b.size <= b.limit {
+		return
+	}
+	var held []*State
+	for s := range m.Objects {
+		if s.Body != "" {
+			held = append(held, s)
+		}
+	}
+	changed := func(s *State) int64 { return s.authors.newest(0).seq }
+	slices.SortFunc(held, func(a, b *State) int { return cmp.Compare(changed(a), changed(b)) })
+	for _, s := range held {
+		if b.size <= b.limit-b.limit/8 {
+			break
+		}
+		b.drop(s)
+		b.given++
+	}
 }
 
 // places collects evidence within a bound: the first few and the last few, and how many there were over time.

@@ -12,8 +12,20 @@ import (
 type told struct {
 	seq, ts, rv int64
 	state       *State
-	process     *Process
-	kind        traces.EventType
+	kind        uint8 // in eventTypes
+}
+
+// eventTypes are the types of events, so that what is kept keeps no row's memory.
+var eventTypes = [...]traces.EventType{traces.Error, traces.Modified, traces.Added, traces.Sync, traces.Deleted, traces.Bookmark}
+
+// eventType is its place among them; what is none is an error.
+func eventType(t string) uint8 {
+	for i, known := range eventTypes {
+		if t == string(known) {
+			return uint8(i)
+		}
+	}
+	return 0
 }
 
 // maxTold is how many of the last events to recorded processes are remembered, to know a reconcile's trigger by its
@@ -72,7 +84,7 @@ func (m *Model) deliver(p *Process, s *State, w *traces.WatchEvent) {
 		if p != nil {
 			e.Told = s.tell(p, Delivery{RV: w.ResourceVersion, Seq: w.Seq, TS: w.TS, Event: true})
 			if len(m.on.passes) > 0 {
-				m.told.add(told{w.Seq, w.TS, w.ResourceVersion, s, p, eventType(w.Type)})
+				m.told.add(told{w.Seq, w.TS, w.ResourceVersion, s, eventType(w.Type)})
 			}
 		}
 	}
@@ -96,17 +108,7 @@ func (m *Model) standIn(s *State, w *traces.WatchEvent) {
 		}
 		s.tell(p, Delivery{RV: w.ResourceVersion, Seq: w.Seq, TS: w.TS, Event: true})
 		if len(m.on.passes) > 0 {
-			m.told.add(told{w.Seq, w.TS, w.ResourceVersion, s, p, eventType(w.Type)})
+			m.told.add(told{w.Seq, w.TS, w.ResourceVersion, s, eventType(w.Type)})
 		}
 	}
-}
-
-// eventType is one of the constants, so that what is kept keeps no row's memory.
-func eventType(t string) traces.EventType {
-	for _, known := range [...]traces.EventType{traces.Modified, traces.Added, traces.Sync, traces.Deleted, traces.Bookmark} {
-		if t == string(known) {
-			return known
-		}
-	}
-	return traces.Error
 }

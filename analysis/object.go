@@ -33,7 +33,6 @@ type State struct {
 	Owner string
 
 	authors rings[written]
-	lru     lruLinks
 	text    []byte       // the memory of Body, which is used again for the next version
 	top     jsontext.Top // of Body
 

@@ -134,7 +134,7 @@ func (m *Model) pass(r *traces.Reconcile) {
 	x := m.passes.take(r.Seq)
 	x.Row, x.Process = r, m.process(r.Process)
 	if t := m.told.find(r.Trigger); t != nil {
-		x.Trigger = Trigger{Seq: t.seq, TS: t.ts, RV: t.rv, State: t.state, Type: t.kind}
+		x.Trigger = Trigger{Seq: t.seq, TS: t.ts, RV: t.rv, State: t.state, Type: eventTypes[t.kind]}
 	}
 	if x.Process != nil {
 		x.Process.Passes++

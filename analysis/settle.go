@@ -143,6 +143,7 @@ func (m *Model) change(s *State, v *version) {
 	s.authors.add(c.written())
 	s.RV, s.Generation = v.rv, v.gen
 	m.bodies.keep(s, &c.after)
+	m.bodies.shrink(m)
 	if v.deleted {
 		s.GoneAt = v.ts
 		m.gone(s)
