@@ -108,9 +108,9 @@ func (d *RetryStorm) of(m *Model, process string, s *said) *retries {
 		if len(d.keys) >= maxRetryKeys {
 			return nil
 		}
-		r = &retries{process: strings.Clone(process), about: said{
-			controller: strings.Clone(s.controller), group: strings.Clone(s.group), kind: strings.Clone(s.kind),
-			namespace: strings.Clone(s.namespace), name: strings.Clone(s.name),
+		r = &retries{process: m.shared(process), about: said{
+			controller: m.shared(s.controller), group: m.shared(s.group), kind: m.shared(s.kind),
+			namespace: m.shared(s.namespace), name: strings.Clone(s.name),
 		}}
 		r.controller = r.about.controller
 		d.keys[retryKey{r.process, r.controller, r.about.namespace, r.about.name}] = r
