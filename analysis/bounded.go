@@ -37,6 +37,22 @@ func (q *queue[T]) pop() T {
 	return x
 }
 
+// spare is the memory of what comes and goes.
+type spare[T any] struct{ list []*T }
+
+// get is memory that was put aside, as it was then, or new.
+func (s *spare[T]) get() *T {
+	n := len(s.list)
+	if n == 0 {
+		return new(T)
+	}
+	x := s.list[n-1]
+	s.list = s.list[:n-1]
+	return x
+}
+
+func (s *spare[T]) put(x *T) { s.list = append(s.list, x) }
+
 // rings remembers the last few of a series.
 type rings[T any] struct {
 	items []T

@@ -54,7 +54,7 @@ type Model struct {
 	nth       []*Process // by Process.index
 	seen      int64      // incarnations
 	pending   queue[*version]
-	spare     []*version // that have settled
+	spare     spare[version] // that have settled
 	tombs     queue[*State]
 	bodies    bodies
 	differ    jsontext.Differ

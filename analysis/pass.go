@@ -40,7 +40,7 @@ const (
 type passes struct {
 	open   map[int64]*Pass
 	order  queue[int64]
-	spare  []*Pass // that have ended
+	spare  spare[Pass] // that have ended
 	wanted bool
 }
 
@@ -53,7 +53,7 @@ func (p *passes) at(id int64) *Pass {
 		if p.open == nil {
 			p.open = map[int64]*Pass{}
 		}
-		x = p.new()
+		x = p.spare.get()
 		p.open[id] = x
 		p.order.push(id)
 		for len(p.open) > maxOpenPasses { // the oldest: its end was lost
@@ -104,7 +104,7 @@ func (p *passes) called(c *Call) {
 func (p *passes) take(id int64) *Pass {
 	x := p.open[id]
 	if x == nil {
-		return p.new()
+		return p.spare.get()
 	}
 	delete(p.open, id)
 	for p.order.len() > 0 && p.open[p.order.front()] == nil {
@@ -113,21 +113,11 @@ func (p *passes) take(id int64) *Pass {
 	return x
 }
 
-func (p *passes) new() *Pass {
-	n := len(p.spare)
-	if n == 0 {
-		return &Pass{}
-	}
-	x := p.spare[n-1]
-	p.spare = p.spare[:n-1]
-	return x
-}
-
 // done is that a Pass is no longer valid.
 func (p *passes) done(x *Pass) {
 	clear(x.Calls)
 	*x = Pass{Calls: x.Calls[:0]}
-	p.spare = append(p.spare, x)
+	p.spare.put(x)
 }
 
 func (m *Model) pass(r *traces.Reconcile) {

@@ -36,7 +36,7 @@ func (m *Model) tick(h *traces.Head) {
 		if !v.closed {
 			m.settle(v.state, v.rv)
 		}
-		m.spare = append(m.spare, v)
+		m.spare.put(v)
 	}
 }
 
@@ -67,21 +67,10 @@ func (m *Model) find(s *State, rv int64, h *traces.Head) *version {
 	if found {
 		return s.pending[i]
 	}
-	v := m.version()
+	v := m.spare.get()
 	*v = version{state: s, rv: rv, seq: h.Seq, ts: h.TS}
 	s.pending = slices.Insert(s.pending, i, v)
 	m.pending.push(v)
-	return v
-}
-
-// version is the memory of one: they come and go with every write.
-func (m *Model) version() *version {
-	n := len(m.spare)
-	if n == 0 {
-		return &version{}
-	}
-	v := m.spare[n-1]
-	m.spare = m.spare[:n-1]
 	return v
 }
 
