@@ -52,13 +52,18 @@ func TestMetricsOfKnownTypes(t *testing.T) {
 			{"site_syncs", "counter", "site"},
 			{"sites_total", "gauge", "site"},
 			{"site_count", "gauge", "site"},
-			{"site_wait_ms_bucket", "histogram", "le"}, {"site_wait_ms_sum", "histogram", "site"}, {"site_wait_ms_count", "histogram", "site"},
+			{"site_wait_ms_bucket", "histogram", "le"},
+			{"site_wait_ms_sum", "histogram", "site"},
+			{"site_wait_ms_count", "histogram", "site"},
 			{"site_waits", "gauge", "le"},
 			// These are well.
 			{"site_errors_total", "counter", "site"},
 			{"site_last_sync_seconds", "gauge", "site"}, // rises all the time
-			{"site_seconds_bucket", "histogram", "le"}, {"site_seconds_sum", "histogram", "site"}, {"site_seconds_count", "histogram", "site"},
-			{"site_bytes", "summary", "quantile"}, {"site_bytes_sum", "summary", "site"},
+			{"site_seconds_bucket", "histogram", "le"},
+			{"site_seconds_sum", "histogram", "site"},
+			{"site_seconds_count", "histogram", "site"},
+			{"site_bytes", "summary", "quantile"},
+			{"site_bytes_sum", "summary", "site"},
 			{"controller_runtime_active_workers_total", "gauge", "site"},
 			{"up", "gauge", "site"},
 		} {

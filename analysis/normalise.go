@@ -67,7 +67,6 @@ type sent struct {
 	altered       []*altered
 	process       *Process
 	object        Object
-	first, last   int64
 	manager, kind string
 	stack, row    int64
 	places        places

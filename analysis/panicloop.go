@@ -53,11 +53,11 @@ type panics struct {
 
 // crash is a panic that ends its process, of which the stack follows line by line.
 type crash struct {
-	message       string
-	seq, ts       int64
-	lines         int
-	function      string
-	past, running bool
+	message  string
+	seq, ts  int64
+	lines    int
+	function string
+	running  bool
 }
 
 // Log implements LogDetector.

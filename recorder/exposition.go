@@ -64,7 +64,7 @@ func (t *target) ask(ctx context.Context, timeout time.Duration) ([]sample, erro
 	if err != nil {
 		return nil, err
 	}
-	r.Header.Set("Accept", string(expfmt.FmtText))
+	r.Header.Set("Accept", string(expfmt.NewFormat(expfmt.TypeTextPlain)))
 	r.Header.Set("User-Agent", "oprec")
 	if t.tokenFile != "" {
 		token, err := os.ReadFile(t.tokenFile)

@@ -101,8 +101,18 @@ func TestFollowed(t *testing.T) {
 	const a = `{"kind":"A","metadata":{"labels":{"l":"1"},"managedFields":[{"manager":"m","time":"1"},{"manager":"n","time":"2"}],"name":"n","resourceVersion":"9"},"spec":{"n":1,"o":{"p":[1,{"q":true}]}},"status":{"list":[1],"n":9}}`
 	var d Differ
 	for _, c := range [][2]string{
-		{`"n":9`, `"n":95`}, {`"n":1`, `"n":100`}, {`"9"`, `"10"`}, {`"time":"1"`, `"time":"3"`}, {`"manager":"m"`, `"manager":"somebody"`}, {`"l":"1"`, `"l":"1","m":"2"`},
-		{`true`, `false`}, {`[1]`, `[]`}, {`"name":"n",`, ``}, {`,"n":9`, ``}, {`,{"manager":"n","time":"2"}`, ``}, {`{"n":1,`, `{"m":[],`},
+		{`"n":9`, `"n":95`},
+		{`"n":1`, `"n":100`},
+		{`"9"`, `"10"`},
+		{`"time":"1"`, `"time":"3"`},
+		{`"manager":"m"`, `"manager":"somebody"`},
+		{`"l":"1"`, `"l":"1","m":"2"`},
+		{`true`, `false`},
+		{`[1]`, `[]`},
+		{`"name":"n",`, ``},
+		{`,"n":9`, ``},
+		{`,{"manager":"n","time":"2"}`, ``},
+		{`{"n":1,`, `{"m":[],`},
 	} {
 		top := Split(a)
 		var next Top
@@ -202,7 +212,9 @@ func TestLastManager(t *testing.T) {
 		{fields: `[{"fieldsV1":{"manager":"x","time":"2027"},"manager":"a","time":"2026","manager":"c"}]`, want: "a"},
 		{fields: `[{"time":"2027","manager":"a","time":"2025"},{"manager":"b","time":"2026"}]`, want: "a"},
 		{fields: `[` + strings.Repeat(`{"manager":"a","time":"2026-01-02"},`, 20) + `{"manager":"b","time":"2026-01-03"}]`, want: "b"},
-		{fields: `[]`}, {fields: `null`}, {fields: `[1]`},
+		{fields: `[]`},
+		{fields: `null`},
+		{fields: `[1]`},
 		{fields: `[],"managedFields":[{"manager":"a","time":"2026-01-02"}]`},
 	} {
 		known := map[string]bool{}

@@ -130,7 +130,9 @@ func (g *gathered) drawn(ref *gathered) map[string]bool {
 	m := map[string]bool{}
 	for _, x := range []*gathered{g, ref} {
 		for name := range x.history {
-			m[name] = m[name]
+			if _, other := m[name]; !other {
+				m[name] = false
+			}
 		}
 		for _, l := range x.chosen {
 			if _, compared := m[l.name]; compared && l.group == "objects" {
