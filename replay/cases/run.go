@@ -166,7 +166,7 @@ func See(ref *trial.Reference, out *trial.Outcome) (e Expect) {
 	switch {
 	case slices.ContainsFunc(out.Alarms, func(a trial.Alarm) bool { return a.AtEnd() }):
 		e.Final = FinalDiffers
-	case out.Skipped > 0, out.Endless:
+	case out.Skipped > 0, out.Endless, out.Strayed > 0:
 		e.Final = finalUnknown
 	}
 	return e

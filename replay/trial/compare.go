@@ -114,8 +114,11 @@ func differences(ref, run *story, key string, w, h *object, m *mask) (all []Alar
 		return all, 0
 	}
 	found := len(all)
-	byA, byB := ref.outsiders(w), run.outsiders(h)
-	all = slices.DeleteFunc(all, func(a Alarm) bool { return byA[a.Field] || byB[a.Field] })
+	byA, ownA := ref.outsiders(w)
+	byB, ownB := run.outsiders(h)
+	all = slices.DeleteFunc(all, func(a Alarm) bool {
+		return (byA[a.Field] || byB[a.Field]) && !ownA[a.Field] && !ownB[a.Field]
+	})
 	return all, found - len(all)
 }
 

@@ -71,7 +71,7 @@ func (r *Runner) detect(ctx context.Context, ref *Reference, p *played) (all []A
 		if len(p.try.Plan.Faults) > 0 && f.Detector == byFault {
 			continue
 		}
-		if len(p.try.Plan.Faults) > 0 && passes(&f) && end.Sub(f.Last) > stillGoing {
+		if len(p.try.Plan.Faults) > 0 && end.Sub(f.Last) > stillGoing && passes(ref, p, r.known(), &f) {
 			continue
 		}
 		if len(p.try.Plan.Faults) > 0 && waited(ref, p, r.known(), &f) {
@@ -94,9 +94,12 @@ var passing = []string{
 }
 
 // passes is whether a finding is of what may be so for a while. So it is with conditions: who is shown an older version
-// writes what it finds there, and sets it right when it is shown the newest.
-func passes(f *analysis.Finding) bool {
-	return slices.Contains(passing, f.Detector) || f.Detector == "observed-generation" && f.Field == analysis.FieldConditions
+// writes what it finds there, and has set it right in the end.
+func passes(ref *Reference, p *played, m *mask, f *analysis.Finding) bool {
+	if f.Detector == "observed-generation" && f.Field == analysis.FieldConditions {
+		return asInReference(ref, p, m, f.Objects)
+	}
+	return slices.Contains(passing, f.Detector)
 }
 
 // byFault is a detector of what only a plan makes show: every call is as slow as the plan has it, and who waits for it does so

@@ -114,7 +114,7 @@ func (s *story) call(r *traces.Request) {
 	switch {
 	case r.Verb == "delete":
 		s.deletes[name]++
-	case r.Verb == "create" && r.Subresource == "":
+	case makes(r):
 		key := name
 		if base := generateName(r); base != "" {
 			key = kindOf(&r.Identity) + " " + slash(r.Namespace, base) + "*"
@@ -123,12 +123,17 @@ func (s *story) call(r *traces.Request) {
 		s.made[key] = true
 	}
 	s.writes[name]++
-	if r.Verb == "create" && r.Subresource == "" {
+	if makes(r) {
 		s.told[name] = map[string]bool{}
 	}
 	if said := s.told[name]; said != nil && r.Verb != "delete" {
 		said[r.RequestBody] = true
 	}
+}
+
+// makes is whether a request that succeeded made an object: a create, or what is applied where there is none.
+func makes(r *traces.Request) bool {
+	return r.Subresource == "" && (r.Verb == "create" || r.Verb == "patch" && r.Code == 201)
 }
 
 // reply takes a change by others of an object that the operator made: they answer what it said.

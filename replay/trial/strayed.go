@@ -55,24 +55,30 @@ func strayed(ref, run *story, key string) bool {
 		(ref.incarnations()[key] != run.incarnations()[key] || !slices.Equal(ref.met(key), run.met(key)))
 }
 
-// outsiders are the paths of an object's leaves whose value, or absence, an outsider was the last to write.
-func (s *story) outsiders(o *object) map[string]bool {
-	by, before := map[string]bool{}, map[string]string{}
+// outsiders are the paths of an object's leaves whose value, or absence, an outsider was the last to write, but for those
+// that the operator ever wrote after one: what it puts back it answers for.
+func (s *story) outsiders(o *object) (by, own map[string]bool) {
+	by, own = map[string]bool{}, map[string]bool{}
+	before := map[string]string{}
 	for _, v := range o.versions {
 		now := s.leavesOf(&object{text: v.text})
 		start := s.outside[written{o.UID, v.number}]
 		foreign := start > 0 && v.seq >= start
+		wrote := func(p string) {
+			own[p] = own[p] || by[p] && !foreign
+			by[p] = foreign
+		}
 		for p, x := range now {
 			if y, ok := before[p]; !ok || x != y {
-				by[p] = foreign
+				wrote(p)
 			}
 		}
 		for p := range before {
 			if _, ok := now[p]; !ok {
-				by[p] = foreign
+				wrote(p)
 			}
 		}
 		before = now
 	}
-	return by
+	return by, own
 }

@@ -26,7 +26,8 @@ func TestWaitedForThePlan(t *testing.T) {
 	const rule = "answer: {request: …, code: timeout}"
 	second := time.Second
 	hung := append(attempt(10, second, 35*second, 504, rule), attempt(20, 36*second, 37*second, 200, "")...)
-	refused := append(append(attempt(10, second, second, 500, rule), attempt(20, 5*second, 5*second, 500, rule)...), attempt(30, 37*second, 37*second, 200, "")...)
+	refused := append(append(attempt(10, second, second, 500, rule), attempt(20, 5*second, 5*second, 500, rule)...), attempt(30, 12*second, 37*second, 200, "")...)
+	idle := append(attempt(10, second, second, 500, rule), attempt(30, 37*second, 37*second, 200, "")...)
 	const ready, down = `{"status":{"ready":true}}`, `{"status":{"ready":false}}`
 	for name, c := range map[string]struct {
 		rows     []traces.Record
@@ -37,6 +38,8 @@ func TestWaitedForThePlan(t *testing.T) {
 	}{
 		"without an answer":               {hung, down, "probe", 37 * second, true},
 		"refused, and written in the end": {refused, down, "probe", 37 * second, true},
+		"did not try again":               {idle, down, "probe", 37 * second, false},
+		"overwritten beside it":           {attempt(10, second, 2*second, 200, rule), down, "lost-status", 5 * second, false},
 		"later than it had to wait":       {hung, down, "probe", 50 * second, false},
 		"no fault struck":                 {append(attempt(10, second, 35*second, 504, ""), attempt(20, 36*second, 37*second, 200, "")...), down, "probe", 37 * second, false},
 		"never written again":             {attempt(10, second, 35*second, 504, rule), down, "probe", 37 * second, false},
@@ -47,7 +50,7 @@ func TestWaitedForThePlan(t *testing.T) {
 	} {
 		p := &played{rows: &replay.Rows{All: c.rows}, story: tell(widget("w", uidA, c.end))}
 		f := &analysis.Finding{
-			Detector: c.detector, First: time.Unix(0, int64(2*second)), Last: time.Unix(0, int64(c.last)),
+			Detector: c.detector, Field: analysis.FieldConditions, Total: 1, First: time.Unix(0, int64(2*second)), Last: time.Unix(0, int64(c.last)),
 			Objects: []analysis.Object{{Group: "x.io", Resource: "widgets", Namespace: "a", Name: "w", UID: uidA}},
 		}
 		if got := waited(&Reference{story: tell(widget("w", uidA, down))}, p, newMask(), f); got != c.want {
@@ -56,18 +59,22 @@ func TestWaitedForThePlan(t *testing.T) {
 	}
 }
 
-// What an older version makes an operator say for a while is no alarm: what it says of an object for good is one.
+// What an older version makes an operator say for a while is no alarm where it is right in the end.
 func TestPassingFindings(t *testing.T) {
+	const old, now = `{"status":{"conditions":[{"type":"Ready","status":"False"}]}}`, `{"status":{"conditions":[{"type":"Ready","status":"True"}]}}`
 	for _, c := range []struct {
-		detector, field string
-		want            bool
+		detector, field, end string
+		want                 bool
 	}{
-		{"conflict-storm", "", true},
-		{"observed-generation", analysis.FieldConditions, true},
-		{"observed-generation", "status.observedGeneration", false},
-		{"lost-status", analysis.FieldConditions, false},
+		{"conflict-storm", "", now, true},
+		{"observed-generation", analysis.FieldConditions, now, true},
+		{"observed-generation", analysis.FieldConditions, old, false},
+		{"observed-generation", "status.observedGeneration", now, false},
+		{"lost-status", analysis.FieldConditions, now, false},
 	} {
-		if got := passes(&analysis.Finding{Detector: c.detector, Field: c.field}); got != c.want {
+		p := &played{story: tell(widget("w", uidA, c.end))}
+		f := &analysis.Finding{Detector: c.detector, Field: c.field, Objects: []analysis.Object{{Group: "x.io", Resource: "widgets", Namespace: "a", Name: "w", UID: uidA}}}
+		if got := passes(&Reference{story: tell(widget("w", uidA, now))}, p, newMask(), f); got != c.want {
 			t.Errorf("%s of %q: %v", c.detector, c.field, got)
 		}
 	}

@@ -7,8 +7,11 @@ import (
 	"github.com/emicklei/go-restful/v3"
 )
 
-// maxRoutes bounds what a rememberingRouter remembers.
-const maxRoutes = 10_000
+// maxRoutes bounds what a rememberingRouter remembers, maxRouted the bytes of what it knows one by.
+const (
+	maxRoutes = 10_000
+	maxRouted = 1 << 10
+)
 
 // rememberingRouter is the API server's own router, but asks it once for each request that looks the same: it compares
 // a path with the several hundred routes of its group, a twentieth of the work of a short call. Runs of one recording
@@ -43,6 +46,9 @@ func (r *rememberingRouter) SelectRoute(services []*restful.WebService, q *http.
 	if r.known == nil || len(r.known) == maxRoutes {
 		r.known = map[routed]route{}
 	}
-	r.known[key] = route{service, chosen}
+	if len(key.path)+len(key.contentType)+len(key.accept) <= maxRouted {
+		one := *chosen // by itself: the router chose it from a list of copies
+		r.known[key] = route{service, &one}
+	}
 	return service, chosen, nil
 }
