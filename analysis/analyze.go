@@ -77,6 +77,9 @@ func Analyze(ctx context.Context, t *traces.Trace, o Options) (*Result, error) {
 	o.done = reuse.Done
 	records := t.Records(ctx, traces.Range{Tables: listen(o.Detectors).tables(), Omit: unread, Reuse: reuse})
 	r, err := Records(ctx, ahead(ctx, records), t.Manifest(), t.Dir(), o)
+	if err == nil && !t.Manifest().Complete {
+		r.Caveats = append([]string{"the trace was not closed in order, or is still being recorded: rows may be missing, perhaps all (oprec repair brings back what the journal of a killed recording has)"}, r.Caveats...)
+	}
 	if err == nil {
 		err = r.explain(ctx, t)
 	}

@@ -84,8 +84,12 @@ func (p *printer) looked(l *analysis.Looked) {
 	p.line(p.bold(name))
 	span := "nothing"
 	if l.Records > 0 {
-		span = fmt.Sprintf("%s records in %s: %s watch events, %s requests, %s log lines; %s",
-			Thousands(l.Records), duration(l.To.Sub(l.From)), Thousands(l.Watch), Thousands(l.Requests), Thousands(l.Logs), Plural(l.Objects, "object", "objects"))
+		metrics := ""
+		if l.Metrics > 0 {
+			metrics = fmt.Sprintf(", %s samples of metrics", Thousands(l.Metrics))
+		}
+		span = fmt.Sprintf("%s records in %s: %s watch events, %s requests, %s log lines%s; %s",
+			Thousands(l.Records), duration(l.To.Sub(l.From)), Thousands(l.Watch), Thousands(l.Requests), Thousands(l.Logs), metrics, Plural(l.Objects, "object", "objects"))
 	}
 	p.field("looked at", span)
 	if len(l.Processes) > 0 {

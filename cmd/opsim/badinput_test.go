@@ -127,6 +127,9 @@ func TestUnclosedTrace(t *testing.T) {
 	if got.Code != 0 || !strings.Contains(got.Stderr, "was not closed in order") {
 		t.Errorf("analyze: code %d, %q", got.Code, got.Stderr)
 	}
+	if got := clitest.Run(t, "analyze", "-o", "json", dir); !strings.Contains(got.Stdout, "oprec repair") { // a caveat, for who reads only that
+		t.Errorf("analyze -o json: %s", got.Stdout)
+	}
 	for _, args := range [][]string{{"explore", dir, "--operator", "true"}, {"export", dir}, {"shrink", dir}, {"serve", dir, "--listen", "127.0.0.1:99999"}, {"why", dir, "seq:1"}, {"report", dir, "--out", filepath.Join(t.TempDir(), "r.html")}} {
 		if got := clitest.Run(t, args...); !strings.Contains(got.Stderr, "was not closed in order") {
 			t.Errorf("%s: code %d, %q", args[0], got.Code, got.Stderr)

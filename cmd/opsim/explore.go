@@ -200,7 +200,7 @@ Exit codes: 0 nothing found; 1 found something; 2 bad input; 3 the runs could no
 	fl.DurationVar(&f.time, "time", 0, "end after that long (default: when the budget is used up)")
 	fl.IntVar(&f.workers, "workers", 0, "runs at a time (default: one a processor)")
 	fl.StringVar(&f.shard, "shard", "", "run the I-th of N parts, as I/N")
-	fl.StringVar(&f.out, "out", "", "folder for what is found (default: a new one beside TRACE's name in this folder)")
+	fl.StringVar(&f.out, "out", "", "folder for what is found (default: NAME-explored in this folder, where the same exploration goes on)")
 	fl.StringVar(&f.keep, "keep", "", "new folder in which each finding becomes a regression case")
 	fl.BoolVar(&f.noShrink, "no-shrink", false, "leave the plans as they were found")
 	fl.BoolVar(&f.worker, "worker", false, "")

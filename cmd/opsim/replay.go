@@ -308,7 +308,7 @@ func openTrace(cmd *cobra.Command, dir string) (*traces.Trace, error) {
 // warnUnclosed says that a trace may lack its end.
 func warnUnclosed(cmd *cobra.Command, t *traces.Trace) {
 	if !t.Manifest().Complete {
-		_, _ = fmt.Fprintf(cmd.ErrOrStderr(), "%s: %s was not closed in order, or is still being recorded: its last rows may be missing (see oprec verify)\n", cmd.Root().Name(), t.Dir())
+		_, _ = fmt.Fprintf(cmd.ErrOrStderr(), "%s: %s was not closed in order, or is still being recorded: rows may be missing; of a recording that was killed oprec repair brings back what its journal has\n", cmd.Root().Name(), t.Dir())
 	}
 	if run := t.Manifest().Run; run != nil && run.Failed != "" {
 		_, _ = fmt.Fprintf(cmd.ErrOrStderr(), "%s: %s is a run that failed: %s\n", cmd.Root().Name(), t.Dir(), run.Failed)
