@@ -53,8 +53,8 @@ type rises struct {
 // add takes the counter's next value. One that was not there at an earlier scrape, which is LATE, began with 0.
 func (c *rises) add(value float64, late bool) {
 	switch {
-	case math.IsNaN(value):
-		value = 0 // it is gone, and begins anew if it comes back
+	case math.IsNaN(value), math.IsInf(value, 0):
+		value = 0 // it is gone, or no count; it begins anew if it comes back
 	case !c.known && !late:
 	case value < c.last:
 		c.sum += value

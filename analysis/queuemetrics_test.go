@@ -104,6 +104,11 @@ func TestQueueThatWaitsForItsWorker(t *testing.T) {
 // Values that no queue has are no queue that waits, and end no analysis.
 func TestOddQueueMetrics(t *testing.T) {
 	odd := []float64{math.NaN(), math.Inf(1), math.Inf(-1), -1, 1e300, 0}
+	beside := newCluster(t, "op") // sound values of one, odd ones of the other
+	for i := range 12 {
+		beside.scraped("", queueScrape{20, 1, 1, float64(10 * i), []float64{math.Inf(1), math.Inf(-1)}[i%2], float64(60 * i)})
+	}
+	beside.analyze(NewQueueWait())
 	for i := range odd {
 		c := newCluster(t, "op")
 		at := func(n int) float64 { return odd[(i+n)%len(odd)] }

@@ -11,7 +11,6 @@ import (
 	"mime"
 	"net/http"
 	"net/url"
-	"os"
 	"slices"
 	"strings"
 	"time"
@@ -67,11 +66,11 @@ func (t *target) ask(ctx context.Context, timeout time.Duration) ([]sample, erro
 	r.Header.Set("Accept", string(expfmt.NewFormat(expfmt.TypeTextPlain)))
 	r.Header.Set("User-Agent", "oprec")
 	if t.tokenFile != "" {
-		token, err := os.ReadFile(t.tokenFile)
+		token, err := readToken(t.tokenFile)
 		if err != nil {
-			return nil, fmt.Errorf("the token file: %w", pathless(err))
+			return nil, fmt.Errorf("the token file: %w", err)
 		}
-		r.Header.Set("Authorization", "Bearer "+strings.TrimSpace(string(token)))
+		r.Header.Set("Authorization", "Bearer "+token)
 	}
 	answer, err := t.client.Do(r)
 	if err != nil {
@@ -183,7 +182,11 @@ func (t *target) sample(kind string, s *model.Sample) sample {
 		case model.MetricNameLabel:
 			one.name = string(value)
 		case instance:
-			one.labels = append(one.labels, traces.Label{Name: model.ExportedLabelPrefix + instance, Value: string(value)})
+			own := model.LabelName(model.ExportedLabelPrefix + instance)
+			for _, taken := s.Metric[own]; taken; _, taken = s.Metric[own] {
+				own = model.ExportedLabelPrefix + own
+			}
+			one.labels = append(one.labels, traces.Label{Name: string(own), Value: string(value)})
 		default:
 			one.labels = append(one.labels, traces.Label{Name: string(name), Value: string(value)})
 		}

@@ -28,3 +28,17 @@ func FuzzParse(f *testing.F) {
 		}
 	})
 }
+
+// Own labels of an endpoint that Prometheus' take the place of get the names that it would give them, each another.
+func TestOwnInstanceLabels(t *testing.T) {
+	for range 20 { // the labels come in no order
+		samples, err := (&target{instance: "127.0.0.1:8080"}).parse([]byte("a{instance=\"x\",exported_instance=\"y\"} 1\n"))
+		if err != nil || len(samples) != 1 {
+			t.Fatal(samples, err)
+		}
+		want := []traces.Label{{Name: "exported_exported_instance", Value: "x"}, {Name: "exported_instance", Value: "y"}, {Name: "instance", Value: "127.0.0.1:8080"}}
+		if !slices.Equal(samples[0].labels, want) {
+			t.Fatalf("%+v", samples[0].labels)
+		}
+	}
+}

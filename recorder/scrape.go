@@ -13,6 +13,7 @@ import (
 	"sync"
 	"syscall"
 	"time"
+	"unicode"
 
 	"github.com/opreplay/opreplay/internal/cli"
 	"github.com/opreplay/opreplay/traces"
@@ -61,10 +62,33 @@ func (o *Scrape) check() error {
 	if o.TokenFile == "" {
 		return nil
 	}
-	if _, err := os.ReadFile(o.TokenFile); err != nil {
-		return cli.Usagef("--scrape-token-file %s: %w", o.TokenFile, pathless(err))
+	if _, err := readToken(o.TokenFile); err != nil {
+		return cli.Usagef("--scrape-token-file %s: %w", o.TokenFile, err)
 	}
 	return nil
+}
+
+// readToken is what a token's file holds. It is read anew for each scrape, for tokens expire.
+func readToken(path string) (string, error) {
+	const most = 64 << 10
+	info, err := os.Stat(path)
+	switch {
+	case err != nil:
+		return "", pathless(err)
+	case !info.Mode().IsRegular():
+		return "", errors.New("want a regular file: it is read anew for each scrape")
+	case info.Size() > most:
+		return "", fmt.Errorf("it has more than %d KiB, which no token has", most>>10)
+	}
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return "", pathless(err)
+	}
+	token := strings.TrimSpace(string(text))
+	if token == "" || strings.ContainsFunc(token, unicode.IsControl) {
+		return "", errors.New("want one line, the token")
+	}
+	return token, nil
 }
 
 // endpoint is the URL to ask.
@@ -103,6 +127,7 @@ type scraping struct {
 type target struct {
 	s         *session
 	url       *url.URL
+	shown     string // the URL, without what may be secret in it
 	process   string // of its rows
 	instance  string // HOST:PORT, as Prometheus labels what it scrapes
 	tokenFile string
@@ -135,7 +160,7 @@ func (s *session) scrape(process string) *scraping {
 	for _, text := range o.URLs {
 		u, _ := endpoint(text) // check has seen it
 		t := &target{
-			s: s, url: u, process: process, instance: instanceOf(u), tokenFile: o.TokenFile, interval: o.Interval,
+			s: s, url: u, shown: redactedURL(u.String()), process: process, instance: instanceOf(u), tokenFile: o.TokenFile, interval: o.Interval,
 			client: scrapeClient(o.Insecure), series: map[string]*series{}, began: s.now(),
 			refusal: errors.New("the recording ended before"),
 		}
@@ -216,28 +241,39 @@ func (t *target) answered(samples []sample) {
 // notYet: it has never answered. An operator that starts does not listen yet, which is not worth a word.
 func (t *target) notYet(err error) {
 	if !t.told && !errors.Is(err, syscall.ECONNREFUSED) {
-		t.s.o.note("scrape %s: %v; trying again", t.url, err)
+		t.s.o.note("scrape %s: %v; trying again", t.shown, err)
 		t.told = true
+	}
+	if !errors.Is(err, syscall.ECONNREFUSED) {
+		t.missed(err)
 	}
 	t.refusal = err
 }
 
 // failed: it has answered before.
 func (t *target) failed(err error) {
-	now := t.s.now()
+	if t.outage == nil {
+		t.s.o.note("scrape %s: %v", t.shown, err)
+	}
+	now := t.missed(err)
+	t.append(t.up(now.UnixNano(), 0))
+}
+
+// missed counts a scrape that failed just now.
+func (t *target) missed(err error) (now time.Time) {
+	now = t.s.now()
 	if t.outage == nil {
 		t.outage = &outage{from: now.UTC()}
-		t.s.o.note("scrape %s: %v", t.url, err)
 	}
 	t.outage.n, t.outage.to, t.outage.why = t.outage.n+1, now.UTC(), err
-	t.append(t.up(now.UnixNano(), 0))
+	return now
 }
 
 // over puts the failures that are over into the trace.
 func (t *target) over() {
 	if g := t.outage; g != nil {
 		t.outage = nil
-		t.lose(g.from, g.to, fmt.Sprintf("%s of %s failed: %v", count(int64(g.n), "scrape", "scrapes"), t.url, g.why))
+		t.lose(g.from, g.to, fmt.Sprintf("%s of %s failed: %v", count(int64(g.n), "scrape", "scrapes"), t.shown, g.why))
 	}
 }
 
@@ -253,8 +289,8 @@ func (t *target) end(last bool) {
 	t.client.CloseIdleConnections()
 	switch {
 	case t.scrapes == 0:
-		t.lose(t.began.UTC(), t.s.now().UTC(), fmt.Sprintf("%s was never scraped: %v", t.url, t.refusal))
-		t.s.o.note("scrape %s: it has never answered: %v", t.url, t.refusal)
+		t.lose(t.began.UTC(), t.s.now().UTC(), fmt.Sprintf("%s was never scraped: %v", t.shown, t.refusal))
+		t.s.o.note("scrape %s: it has never answered: %v", t.shown, t.refusal)
 	case last || t.outage != nil && t.outage.n > 1:
 		t.over()
 	} // else: one failure at an operator's own end is that end

@@ -224,6 +224,28 @@ func TestScrapeOfAnEndpointThatFails(t *testing.T) {
 	}
 }
 
+// What an endpoint kept back before it first answered is a loss; that it did not listen yet is none. What may be a secret
+// in its URL is in no manifest.
+func TestScrapeOfAnEndpointThatRefusesAtFirst(t *testing.T) {
+	refuse := make(chan bool, 2)
+	refuse <- true
+	refuse <- true
+	endpoint := served(t, func(w http.ResponseWriter, _ *http.Request) {
+		select {
+		case <-refuse:
+			w.WriteHeader(http.StatusForbidden)
+		default:
+			_, _ = io.WriteString(w, "a 1\n")
+		}
+	})
+	r := scraped(t, recorder.Scrape{URLs: []string{endpoint.URL + "/metrics?token=sesame"}, Interval: 100 * time.Millisecond})
+	awaitMetric(r, "up{} 1 gauge")
+	losses := r.end().Manifest().Losses
+	if len(losses) != 1 || !strings.Contains(losses[0].Reason, "2 scrapes of "+endpoint.URL+"/metrics failed: it answers 403 Forbidden") {
+		t.Errorf("%+v", losses)
+	}
+}
+
 // The end of the operator is not a loss of its metrics.
 func TestScrapeOfAnOperatorThatEnds(t *testing.T) {
 	endpoint := served(t, func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "a 1\n") })
@@ -278,6 +300,13 @@ func TestScrapeWithToken(t *testing.T) {
 }
 
 func TestBadScrapes(t *testing.T) {
+	fifo, empty := filepath.Join(t.TempDir(), "fifo"), filepath.Join(t.TempDir(), "empty")
+	if err := syscall.Mkfifo(fifo, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(empty, []byte("\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	for want, s := range map[string]recorder.Scrape{
 		"--scrape ftp://127.0.0.1/metrics: want a URL such as":              {URLs: []string{"ftp://127.0.0.1/metrics"}},
 		"--scrape 127.0.0.1: want a URL such as":                            {URLs: []string{"127.0.0.1"}},
@@ -286,6 +315,8 @@ func TestBadScrapes(t *testing.T) {
 		"--scrape http://me:xxxxx@127.0.0.1: names and passwords":           {URLs: []string{"http://me:word@127.0.0.1"}},
 		"--scrape http://127.0.0.1: it is there twice":                      {URLs: []string{"http://127.0.0.1", "http://127.0.0.1"}},
 		"--scrape-interval 1ms: want 100ms or more":                         {URLs: []string{"http://127.0.0.1"}, Interval: time.Millisecond},
+		"--scrape-token-file " + fifo + ": want a regular file":             {URLs: []string{"http://127.0.0.1"}, TokenFile: fifo},
+		"--scrape-token-file " + empty + ": want one line":                  {URLs: []string{"http://127.0.0.1"}, TokenFile: empty},
 		"--scrape-token-file nosuch: no such file":                          {URLs: []string{"http://127.0.0.1"}, TokenFile: "nosuch"},
 		"--scrape http://10.0.0.1: a token is sent over https alone, or to": {URLs: []string{"http://10.0.0.1"}, TokenFile: "nosuch"},
 	} {

@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"container/heap"
 	"context"
+	"fmt"
+	"math"
 	"slices"
 )
 
@@ -17,7 +19,8 @@ type merge struct {
 	groups []*group // not yet decoded, by firstSeq
 	runs   runs     // decoded
 	users  map[*openFile]int
-	last   *run // the one that next() took from
+	last   *run  // the one that next() took from
+	high   int64 // seq of the last record
 	*reading
 }
 
@@ -31,7 +34,7 @@ type run struct {
 }
 
 func newMerge(ctx context.Context, t *Trace, r *Range) *merge {
-	m := &merge{ctx: ctx, trace: t, sel: r.selection(), users: map[*openFile]int{}, reading: newReading(r.Reuse)}
+	m := &merge{ctx: ctx, trace: t, sel: r.selection(), users: map[*openFile]int{}, high: math.MinInt64, reading: newReading(r.Reuse)}
 	for _, f := range t.manifest.Files {
 		wanted := kindOf(f.Table) >= 0 && (r.Tables == nil || containsTable(r.Tables, f.Table))
 		if wanted && f.Rows > 0 && f.FirstSeq <= m.sel.toSeq && f.LastSeq >= m.sel.fromSeq && f.FirstTS <= m.sel.toTS && f.LastTS >= m.sel.fromTS {
@@ -65,6 +68,10 @@ func (m *merge) next() (Record, error) {
 		return nil, nil
 	}
 	r := m.runs[0]
+	if r.seq < m.high { // rows before it may be used up already, and what stands in its file's statistics is not so
+		return nil, &FormatError{Path: r.g.file.path, Detail: fmt.Sprintf("seq %d comes after %d", r.seq, m.high), Hint: "the trace is damaged, or was written by something else: see oprec verify"}
+	}
+	m.high = r.seq
 	rec := r.rows.take(r.next)
 	r.next++
 	m.last = r

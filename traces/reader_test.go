@@ -8,6 +8,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"testing"
 
 	gocmp "github.com/google/go-cmp/cmp"
@@ -251,5 +252,25 @@ func TestInOrder(t *testing.T) {
 		if got := r.inOrder(all); !slices.Equal(got, want) {
 			t.Errorf("%s: %v, want %v", name, got, want)
 		}
+	}
+}
+
+// Rows that come too late are an error: who reads may have used up those of that time.
+func TestRecordsOutOfOrder(t *testing.T) {
+	w, dir := mustCreate(t, WriterOptions{RowGroupRows: 5, RotateBytes: 1, RotateAge: -1})
+	for i := range int64(20) {
+		appendAll(t, w, event(i, `{}`))
+	}
+	mustClose(t, w)
+	tr := mustOpen(t, dir)
+	tr.manifest.Files[0].FirstSeq = tr.manifest.Files[1].FirstSeq + 1 // which its rows are not
+	var err error
+	n := 0
+	for _, e := range tr.Records(t.Context(), Range{}) {
+		err = e
+		n++
+	}
+	if _, damaged := errors.AsType[*FormatError](err); !damaged || !strings.Contains(err.Error(), "comes after") || n < 2 {
+		t.Errorf("%d rows, %v", n, err)
 	}
 }

@@ -98,7 +98,7 @@ func (r *reading) reclaim() {
 	done := r.reuse.done.Load()
 	keep := r.used[:0]
 	for _, u := range r.used {
-		if u.last > done {
+		if u.last >= done { // of rows with one seq another may follow
 			keep = append(keep, u)
 			continue
 		}
