@@ -204,7 +204,7 @@ type Label struct {
 }
 
 // Metric is one scraped sample, as Prometheus stores it: a histogram is its buckets, sum and count. A value holds until the
-// next row of its name and labels, or until the last scrape where there is none; NaN ends a series that is there no more.
+// next row of its name and labels, or until the last scrape where there is none; NaN ends a series that is there no more, if it is not what the endpoint said.
 type Metric struct {
 	Head
 	Process string `parquet:"process,dict"`
