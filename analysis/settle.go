@@ -167,6 +167,9 @@ func (m *Model) metadata(s *State, c *Change) {
 
 // gone forgets an object, but for a tombstone.
 func (m *Model) gone(s *State) {
+	if s.Gone { // its deletion was among the versions that waited
+		return
+	}
 	s.Gone = true
 	m.unname(s)
 	s.GoneAt = cmp.Or(s.GoneAt, m.LastTS)
