@@ -14,14 +14,14 @@ import (
 //	reuse := &traces.Reuse{}
 //	for r, err := range t.Records(ctx, traces.Range{Reuse: reuse}) {
 //		…
-//		reuse.Done(r.Header().Seq) // nothing of r and of rows before it is used any more
+//		reuse.Done(r.Header().Seq) // nothing of rows before r is used any more
 //	}
 //
-// A row, its lists and each text of it are valid until Done was called with its Seq or a higher one. From then on they may
-// change at any time, and a text that was kept is wrong without a word: clone (strings.Clone) before Done what must stay.
-// Without a call of Done everything stays valid and nothing is used again; Done at every few hundred rows will do, and a
-// read that is more than a few row groups ahead of Done leaves the oldest to the garbage collector. A Reuse is for one read
-// at a time.
+// A row, its lists and each text of it are valid until Done was called with a higher Seq than its own: in a damaged
+// trace others may have the same. From then on they may change at any time, and a text that was kept is wrong without a
+// word: clone (strings.Clone) before Done what must stay. Without a call of Done everything stays valid and nothing is
+// used again; Done at every few hundred rows will do, and a read that is more than a few row groups ahead of Done
+// leaves the oldest to the garbage collector. A Reuse is for one read at a time.
 type Reuse struct {
 	// Overwrite is for tests of who reads: rows that are used up become zero, and their texts as many bytes of 0xff, but
 	// for those that are one string for all rows. What reads them all the same then shows.
@@ -30,8 +30,8 @@ type Reuse struct {
 	done atomic.Int64
 }
 
-// Done says that rows with that Seq or a lower one are used up; a read begins with none. It may be called by another
-// goroutine than the one that reads.
+// Done says that rows with a lower Seq are used up; a read begins with none. It may be called by another goroutine than
+// the one that reads.
 func (u *Reuse) Done(seq int64) { u.done.Store(seq) }
 
 // Bounds of what a read keeps.
